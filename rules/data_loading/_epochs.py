@@ -84,11 +84,13 @@ class Epochs:
         found: dict[cst.CSTNode, list[cst.CSTNode]] = {}
         names = self._module.names
         named = (name for name in names.calls if name in _ITERATORS or _NAMES_PASS.search(last_part(name)))
-        taking = dict.fromkeys((*names.calls_of(*named), *self._tree.calls_where(_NAMES_PASS.search)))
+        iterators = self._module.methods("__iter__")
+        taking = dict.fromkeys((*names.calls_of(*named), *iterators, *self._tree.calls_where(_NAMES_PASS.search)))
         for call in sorted(taking, key=self._tree.index):
             given: list[cst.BaseExpression] = []
-            if self._is_new_iterator(call):
-                given.append(self._iterated_by(call))
+            iterated_by = self._iterated_by(call)
+            if iterated_by is not None:
+                given.append(iterated_by)
             if self._is_passed_on(call):
                 given += [item.value for item in call.args]
             values = [self._module.value(node) for node in given]
@@ -116,10 +118,19 @@ class Epochs:
             return _binds_batch(iterated(values.of(node.for_in.iter)), loader)
         return False
 
-    def _is_new_iterator(self, call: cst.Call) -> bool:
-        """``batches = iter(loader)``, ``next(iter(loader))``; also with ``enumerate``, and in lists of iterators."""
-        if self._module.name_of(call.func) not in _ITERATORS or not call.args:
-            return False
+    def _iterated_by(self, call: cst.Call) -> cst.BaseExpression | None:
+        """``loader`` of ``batches = iter(enumerate(loader))`` or ``loader.__iter__()``; None if no iterator is kept."""
+        if not self._is_kept(call):
+            return None
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value == "__iter__":
+            return call.func.value
+        node: cst.BaseExpression = call
+        while isinstance(node, cst.Call) and node.args and self._module.name_of(node.func) in _ITERATORS:
+            node = node.args[0].value
+        return node if node is not call else None
+
+    def _is_kept(self, call: cst.Call) -> bool:
+        """``batches = iter(loader)``, ``next(iter(loader))``; also in lists of iterators."""
         parent = self._tree.parent(call)
         around = self._tree.parent(parent) if isinstance(parent, (cst.Arg, cst.Element)) else None
         if isinstance(around, cst.Call):
@@ -129,12 +140,6 @@ class Epochs:
         if isinstance(parent, cst.ListComp) and parent.elt is call:
             parent = self._tree.parent(parent)  # `batches = [iter(loader) for loader in loaders]`
         return isinstance(parent, (cst.Assign, cst.AnnAssign))
-
-    def _iterated_by(self, node: cst.BaseExpression) -> cst.BaseExpression:
-        """``loader`` of ``iter(enumerate(loader))``."""
-        while isinstance(node, cst.Call) and node.args and self._module.name_of(node.func) in _ITERATORS:
-            node = node.args[0].value
-        return node
 
     def _is_passed_on(self, call: cst.Call) -> bool:
         """``train_one_epoch(model, loader, epoch)``, a function of another file; ``trainer.train(epoch, loader)``."""
