@@ -349,20 +349,6 @@ def test_an_object_may_have_the_name_of_its_module(tmp_path: Path, program: str,
     assert rows_of(tmp_path, files, "shapes", "TL402") == expected
 
 
-@pytest.mark.parametrize(("guarded", "plain", "expected"), [("", "programs/", []), ("programs/", "", [4])])
-def test_of_many_programs_those_in_the_same_folder_count(
-    tmp_path: Path, guarded: str, plain: str, expected: list[int]
-) -> None:
-    evaluation = (
-        "def evaluate(network, loader):\n    network.eval()\n"
-        "    for images in loader:\n        print(network(images))\n"
-    )
-    program = "import torch\nfrom evaluation import evaluate\n\n{}evaluate(torch.load('a.pt'), torch.load('data.pt'))\n"
-    files = {f"{plain}p{number}": program.format("") for number in range(20)}
-    files |= {f"{guarded}g{number}": program.format("with torch.no_grad():\n    ") for number in range(16)}
-    assert rows_of(tmp_path, {**files, "evaluation": evaluation}, "evaluation", "TL402") == expected
-
-
 TRACKER = """\
 import torch
 

@@ -26,10 +26,8 @@ MAX_PIECE = 40_000
 FAR = 4_000
 #: ... and a function of a script that uses a file, as one of so many: it tells the device and the loaders.
 FAR_SCRIPT = 1_000
-#: Of the files that import a module, so many are searched for calls of its functions.
-MAX_IMPORTERS = 16
 #: A module that more files import is a public one: who calls it is unknown.
-MAX_PUBLIC = 48
+MAX_IMPORTERS = 16
 #: A list or dictionary, which a module may take functions and classes from: ``NETWORKS = {"small": Small}``.
 _REGISTRY = re.compile(r"^\w[^=\n]*=\s*[\[({]", re.MULTILINE)
 #: A piece that only imports: it is chosen with what uses its names.
@@ -293,7 +291,12 @@ class Choice:
             return
         if file not in self._mains:
             self._add_with(file, names)
-        for importer in self._nearest_importers(file):
+        importers = self._files.importers_of(file)
+        if len(importers) > MAX_IMPORTERS:
+            return
+        for importer in importers:
+            if importer == file:
+                continue
             picks = any(item == file or _contains(item, file) for item in self._picked.modules(importer))
             if self._files.vocabulary(importer).isdisjoint(names) and not picks:
                 self._glanced_at.add(importer)
@@ -304,15 +307,6 @@ class Choice:
                 takes = not members.isdisjoint(names) or (picks and not words.isdisjoint(PICKING))
                 if not words.isdisjoint(bound) or (takes and not words.isdisjoint(modules)):
                     self._add(importer, index, is_caller=True)
-
-    def _nearest_importers(self, file: str) -> Sequence[str]:
-        """The files that import a file; of many, those in its folder first; none of too many."""
-        importers = [item for item in self._files.importers_of(file) if item != file]
-        if len(importers) <= MAX_IMPORTERS:
-            return importers
-        folder = file.rpartition("/")[0]
-        nearest = sorted(importers, key=lambda item: (item.rpartition("/")[0] != folder, item.count("/"), item))
-        return nearest[:MAX_IMPORTERS] if len(importers) <= MAX_PUBLIC else ()
 
     def _users(self, file: str, index: int) -> None:
         """Choose the statements of a script that use what a piece assigns: ``loader = build_loader()``.
