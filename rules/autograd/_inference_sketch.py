@@ -22,6 +22,7 @@ _TRAINING = frozenset("backward manual_backward fused_backward autograd func fun
 #: What a method of a network that only predicts contains: it evaluates the network, detaches, reads or shows outputs.
 _LEAVING = re.compile(
     r"\beval\b|volatile|\.detach|(?<!utils)\.data\b|\.item\b|tolist|\.numpy\b|argm|\)\[1\]|"
+    r"(?<![\w.])(?:float|int)\(|\b(?:as)?array\(|"
     rf"\b(?:{'|'.join(sorted(SHOWING))})\("
 )
 #: The attributes by which wrappers have their network.

@@ -109,12 +109,22 @@ class SplitBackwards:
         return None if self._module.definitions.called(call, self._module.values) else call
 
     def _is_between(self, statement: cst.CSTNode) -> bool:
-        """Whether a statement only computes something, and does not need the gradients of the pass before it."""
+        """Whether a statement only computes something, and does not need the gradients of the pass before it.
+
+        It may do so under a condition, or in a context of torch such as ``torch.autocast``.
+        """
+        if isinstance(statement, (cst.With, cst.If, cst.Else)):
+            return all(map(self._only_asks, _head(statement))) and all(map(self._is_between, _inner(statement)))
         if not isinstance(statement, cst.SimpleStatementLine):
             return False
         if _NEEDS_FIRST.search(self._module.code(statement).lower()):
             return False
         return all(self._is_computation(item) for item in statement.body)
+
+    def _only_asks(self, node: cst.BaseExpression) -> bool:
+        """Whether the head of a compound statement needs no gradients and calls no function out of sight."""
+        calls = self._tree.calls_in(node)
+        return not _NEEDS_FIRST.search(self._module.code(node).lower()) and all(map(self._is_known, calls))
 
     def _is_computation(self, statement: cst.BaseSmallStatement) -> bool:
         if isinstance(statement, (cst.AugAssign, cst.Pass)):
@@ -170,6 +180,19 @@ def summed(module: Module, found: SplitBackward) -> str | None:
         parts.append(module.code(loss))
     retained = "retain_graph=True" if _retains(found.calls[-1]) else ""
     return f"({' + '.join(parts)}).backward({retained})"
+
+
+def _head(statement: cst.With | cst.If | cst.Else) -> list[cst.BaseExpression]:
+    """The contexts or the condition of a compound statement."""
+    if isinstance(statement, cst.With):
+        return [item.item for item in statement.items]
+    return [statement.test] if isinstance(statement, cst.If) else []
+
+
+def _inner(statement: cst.With | cst.If | cst.Else) -> list[cst.CSTNode]:
+    """The statements in a compound statement, and its `else`."""
+    other = statement.orelse if isinstance(statement, cst.If) else None
+    return [*statement.body.body, *([] if other is None else [other])]
 
 
 def _loss(call: cst.Call) -> cst.BaseExpression:

@@ -51,6 +51,7 @@ RECORDING_WORDS = (
         ".sample()",
         ")[1]",
         _GIVEN,
+        re.compile(r"(?<![\w.])(?:float|int)\(|\b(?:as)?array\("),
     ),
     (*_SIGNS, *_SCRIPTS, *_DETACHED, *_OWNED, ".detach(),", _GIVEN, _TRAINED, _LOSS),
 )

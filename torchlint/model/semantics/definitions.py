@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -14,7 +15,7 @@ from torchlint.model.semantics.classes import Classes
 from torchlint.model.semantics.evaluator import Evaluator
 from torchlint.model.semantics.families import Families
 from torchlint.model.semantics.items import Items
-from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.semantics.knowledge import COPIES, Kind
 from torchlint.model.semantics.links import Links
 from torchlint.model.semantics.members import member_names
 from torchlint.model.semantics.names import Names
@@ -142,14 +143,16 @@ class Definitions(Classes):
         """The classes that an object may be of, if all calls that may have made it are known."""
         if owner.kind not in _MADE_BY_CLASSES or not 0 < len(owner.origins) <= _MAX_HANDED:
             return []
-        made = [
-            self.called(origin, values)
-            if isinstance(origin, cst.Call)
-            and not (isinstance(origin.func, cst.Attribute) and not self._names.members(origin.func))
-            else []
-            for origin in owner.origins
-        ]
+        made = [self._made_by(origin, values) if isinstance(origin, cst.Call) else [] for origin in owner.origins]
         return [item for items in made for item in items if isinstance(item, cst.ClassDef)] if all(made) else []
+
+    def _made_by(self, call: cst.Call, values: Evaluator) -> Sequence[cst.FunctionDef | cst.ClassDef]:
+        """The functions or classes that a call of a constructor runs; for a copy the class of the original."""
+        if call.args and self._names.resolve(call.func) in COPIES:
+            copied = values.of(call.args[0].value).definition
+            return [] if copied is None else [copied]
+        is_unknown = isinstance(call.func, cst.Attribute) and not self._names.members(call.func)
+        return [] if is_unknown else self.called(call, values)
 
     def _handed(self, func: cst.Name, values: Evaluator) -> list[cst.FunctionDef | cst.ClassDef]:
         """The functions or classes that a variable or a parameter may hold: ``step`` of ``step = make_step(model)``."""

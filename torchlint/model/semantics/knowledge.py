@@ -354,8 +354,8 @@ EVAL_BY_DEFAULT_PACKAGES = ("transformers.", "diffusers.", "sentence_transformer
 #: Methods of a network, other than its forward, that run it with the caller's grad mode ...
 ENCODING_METHODS = frozenset(
     {
-        *("encode", "decode", "encode_image", "encode_text", "extract_features", "forward_features"),
-        *("get_intermediate_layers", "get_image_features", "get_text_features"),
+        *("encode", "decode", "encode_image", "encode_text", "extract_features", "extract_feature"),
+        *("forward_features", "get_intermediate_layers", "get_image_features", "get_text_features"),
     }
 )
 #: ... and those of which only its class knows under which mode.

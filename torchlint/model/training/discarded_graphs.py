@@ -47,21 +47,40 @@ class DiscardedGraphs:
             reason = self._reason_in_network(call, home) if self._runs_network(call, home) else ""
             statement, model = tree.statement_of(call), module.fact(Networks).network_of(call)
             is_recorded = dotted_name(model) and module.fact(GradModes).of(call) is GradMode.RECORDING
-            if reason and is_recorded and not module.fact(Frozen).has(model):
+            if reason and is_recorded and not self._is_frozen(call):
                 if self._is_all_of(statement, call) or self._needs_no_graph(statement, home):
                     found.append(InferenceSite(call, model, statement, (reason, None)))
         return found
 
     def _runs_network(self, call: cst.Call, home: cst.FunctionDef) -> bool:
-        """Whether ``call`` runs a network, or a method of it in one that trains itself: ``self.value(state)``."""
+        """Whether ``call`` runs a network, or a method of the object that does: ``self.value(state)``.
+
+        In an object that does not train itself, the method may keep nothing else, and the output must be detached.
+        """
         networks, gradients = self._module.fact(Networks), self._module.fact(Gradients)
         if networks.runs_network(call):
             return True
-        if not is_attribute_of_self(call.func) or not gradients.backwards or not gradients.trains(home):
+        if not is_attribute_of_self(call.func) or not networks.is_seen_to_run(call):
             return False
-        if not networks.is_seen_to_run(call):
-            return False
-        return not any(map(gradients.trains, self._module.fact(Dispatch).functions(call)))  # as MAML does
+        methods = self._module.fact(Dispatch).functions(call)
+        if any(map(gradients.trains, methods)):
+            return False  # as MAML does
+        if gradients.backwards and gradients.trains(home):
+            return True
+        return self._uses.only_leaves_graph(call, home) and not any(map(self._keeps, methods))
+
+    def _keeps(self, method: cst.FunctionDef) -> bool:
+        """Whether a method stores something in an object, which others may need the graph of."""
+        tree = self._module.tree
+        return any(not isinstance(target, cst.Name) and tree.within(at, method) for target, _, at in tree.stores)
+
+    def _is_frozen(self, call: cst.Call) -> bool:
+        """Whether a network is frozen that ``call`` runs, itself or in a method."""
+        networks = self._module.fact(Networks)
+        methods = self._module.fact(Dispatch).functions(call)
+        inner = (run for method in methods for run in self._module.tree.calls_in(method.body))
+        ran = [networks.network_of(run) for run in (call, *filter(networks.runs_network, inner))]
+        return any(map(self._module.fact(Frozen).has, ran))
 
     def _reason_in_network(self, call: cst.Call, home: cst.FunctionDef) -> str:
         """Why nothing needs the graph of ``call`` in a method of a network; empty if something may.

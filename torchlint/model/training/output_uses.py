@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cached_property
 from typing import TypeAlias
 
 import libcst as cst
@@ -22,6 +23,13 @@ _LIKELIHOOD = re.compile(r"log_?p|prob_?log|logprob|entropy|saved|value", re.IGN
 #: Their functions want no gradient of what they are given.
 _READING_LIBRARIES = frozenset({"builtins", "torch", "torchvision", "numpy", "matplotlib", "cv2", "PIL"})
 _DETACHED = frozenset({"data", "detach", "detach_"})
+#: Functions by the methods of a tensor that they call.
+_METHODS = {
+    "numpy.array": "numpy",
+    "numpy.asarray": "numpy",
+    "builtins.float": "item",
+    "builtins.int": "item",
+}
 
 #: Calls, and what contains the output of each.
 _Carried: TypeAlias = dict[cst.Call, tuple[cst.CSTNode | None, ...]]
@@ -66,14 +74,15 @@ class OutputUses:
                 yield part.value
             elif isinstance(part, cst.Call) and (
                 last_name(part.func) in SHOWING
-                or self._is_function_of_torch(part, exits)
+                or self._is_function(part, exits)
                 or self._module.fact(Outputs).ends_in_helper(part, exits)
             ):
                 yield from (argument.value for argument in part.args)
 
-    def _is_function_of_torch(self, call: cst.Call, exits: frozenset[str]) -> bool:
-        """Whether a call is of one of ``exits`` as a function: ``torch.argmax(scores, 1)``."""
-        return last_name(call.func) in exits and (self._module.name_of(call.func) or "").startswith("torch.")
+    def _is_function(self, call: cst.Call, exits: frozenset[str]) -> bool:
+        """Whether a call is of one of ``exits`` as a function: ``torch.argmax(scores, 1)``, ``np.array(scores)``."""
+        name = self._module.name_of(call.func) or ""
+        return (last_name(call.func) in exits and name.startswith("torch.")) or _METHODS.get(name) in exits
 
     def only_leaves_graph(self, call: cst.Call, within: cst.FunctionDef | cst.Module) -> bool:
         """Whether the output is detached ``within`` a function or a file, and goes nowhere else.
@@ -190,13 +199,24 @@ class OutputUses:
 
         The labels of a detector of torchvision are integers, which have none.
         """
-        for other in self._module.methods("numpy"):
-            if isinstance(other.func, cst.Attribute) and self._module.tree.within(other, function):
-                read, outputs = other.func.value, self._module.fact(Outputs)
-                if outputs.carries(read, {call}, GRADIENTLESS) and not outputs.is_index(read, call):
-                    if not any(map(_is_labels, self._module.tree.inside(read, cst.SimpleString))):
-                        return True
+        outputs = self._module.fact(Outputs)
+        for read in self._converted:
+            if self._module.tree.within(read, function) and outputs.carries(read, {call}, GRADIENTLESS):
+                if outputs.is_index(read, call):
+                    continue
+                if not any(map(_is_labels, self._module.tree.inside(read, cst.SimpleString))):
+                    return True
         return False
+
+    @cached_property
+    def _converted(self) -> list[cst.BaseExpression]:
+        """What becomes an array: ``scores`` of ``scores.numpy()`` and of ``np.array(scores)``."""
+        methods = (call.func for call in self._module.methods("numpy"))
+        functions = self._module.calls(*(name for name, method in _METHODS.items() if method == "numpy"))
+        return [
+            *(func.value for func in methods if isinstance(func, cst.Attribute)),
+            *(call.node.args[0].value for call in functions if call.node.args),
+        ]
 
 
 def _is_labels(key: cst.SimpleString) -> bool:
