@@ -9,9 +9,12 @@ from functools import cached_property
 
 import libcst as cst
 
+from torchlint.model.data.placement import Placement
 from torchlint.model.module import Module
+from torchlint.model.semantics.value import Device
 from torchlint.model.training.loops import Loop, LoopKind, Loops, is_backward
 from torchlint.model.training.networks import Networks
+from torchlint.model.training.purpose import Purposes
 
 from ._clocks import Clocks, End, Start
 from ._queued import Effective, Queued, Work
@@ -45,8 +48,19 @@ class Timing:
             start = self._start_of(end)
             begin = (start, tree.last(start.node)) if start is not None else self._carried(end)
             network = self._network_in(begin[1], end.node, carried=start is None) if begin is not None else None
-            if begin is not None and network is not None:
+            if begin is not None and network is not None and not self._is_test_on_host(end.node):
                 yield Stretch(begin[0].node, end.node, network)
+
+    def _is_test_on_host(self, node: cst.CSTNode) -> bool:
+        """Whether ``node`` is in a self-test of a file that moves nothing to a GPU outside of its functions."""
+        module = self._module
+        if not module.fact(Purposes).is_self_test(node) or module.fact(Placement).is_gpu_default:
+            return False
+        placed = [move.call for move in module.fact(Placement).moves if move.device is not Device.CPU]
+        return not any(
+            module.is_own(item) and module.function_of(item) is None
+            for item in (*placed, *module.tree.keywords.get("device", ()))
+        )
 
     def _start_of(self, end: End) -> Start | None:
         """The reading that is subtracted from the one at ``end``, if both run once in the same iteration.

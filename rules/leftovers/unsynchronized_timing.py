@@ -24,6 +24,8 @@ class UnsynchronizedTiming(Rule):
     that may do so out of sight. The clock may also be read by a timer of the project, such as `timer.tic()` and
     `timer.toc()`, or a method that calls these. A wait at every n-th step only (`if step % 20 == 0:`) does not count.
 
+    Not flagged is the self-test of a network below `if __name__ == "__main__":` that moves nothing to a GPU.
+
     A clock may be read at the end of each iteration and subtracted in the next one. This is flagged only if the CPU
     waits for the GPU in between, because that time is then missing from the result.
 

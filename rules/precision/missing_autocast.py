@@ -33,7 +33,7 @@ class MissingAutocast(Rule):
 
     Not flagged are
 
-    - networks whose layers are all visibly tiny;
+    - networks whose layers are all visibly tiny, or that are built in the function that trains them and never moved;
     - optimizers of an image instead of a network;
     - attacks, whose backward pass only computes the gradient of an input;
     - agents that learn in an environment, because their networks are small;

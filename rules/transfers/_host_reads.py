@@ -19,6 +19,7 @@ from torchlint.model.semantics.tensor_forms import TensorForms
 from torchlint.model.semantics.value import Device, Role
 from torchlint.model.syntax.dotted import called_name, dotted_name
 from torchlint.model.training.gradients import Gradients
+from torchlint.model.training.host_training import HostTraining
 from torchlint.model.training.iterations import Iterations
 from torchlint.model.training.loops import is_backward
 from torchlint.model.training.outputs import Outputs
@@ -111,7 +112,9 @@ class HostReads:
             place = self._module.fact(StepPlaces).in_training(call)
             if place is not None:
                 found[call] = HostRead(call, tensor, place.step, self._decides(call, tensor, place.step))
-        return sorted(found.values(), key=lambda read: self._tree.index(read.call))
+        on_host = self._module.fact(HostTraining).is_done_by
+        kept = (read for read in found.values() if not on_host(read.step))
+        return sorted(kept, key=lambda read: self._tree.index(read.call))
 
     def _is_open_element(self, tensor: cst.BaseExpression) -> bool:
         """Whether a tensor is ``x[i]``, which is often of TL209, or ``x[0]`` of what callers may keep on the CPU."""

@@ -14,6 +14,7 @@ from torchlint.model.semantics.tensor_forms import TensorForms
 from torchlint.model.semantics.value import Device, Role
 from torchlint.model.syntax.dotted import called_name, dotted_name, last_name
 from torchlint.model.syntax.scopes import Binding, unpacked
+from torchlint.model.training.host_training import HostTraining
 from torchlint.model.training.step_places import StepPlace, StepPlaces
 
 from ._dictionaries import Dictionaries
@@ -74,7 +75,9 @@ class ShownTensors:
             found = next((part for part in self._parts(node) if self._is_on_gpu(part, _DEPTH)), None)
             is_error = isinstance(self._tree.statement_of(node), (cst.Raise, cst.Assert))
             step = self._module.fact(StepPlaces).of(node, trained=True) if found is not None and not is_error else None
-            if found is not None and step is not None and not self._is_tried(step):
+            if found is None or step is None or self._module.fact(HostTraining).is_done_by(step.step):
+                continue
+            if not self._is_tried(step):
                 yield ShownTensor(node if isinstance(node, cst.Call) and shows else None, found, step)
 
     def _is_text(self, node: cst.CSTNode) -> bool:

@@ -22,7 +22,7 @@ class BuiltinOnTensor(Rule):
 
     Not reported: lists, tuples and generators of tensors, such as a sum of losses; sizes and shapes; batches, which
     may be lists; calls with further arguments (`max(x, 1)`, `sum(x, start)`); tensors of a few literal numbers;
-    constructors, which run once.
+    constructors and self-tests, which run once.
 
     ## Why it is slow
     Python iterates over the rows of the tensor: each row becomes a tensor of its own, and each addition or comparison

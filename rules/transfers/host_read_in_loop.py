@@ -31,7 +31,8 @@ class HostReadInLoop(Rule):
     - reads that run only at some steps (under a step counter, a rank or an exception, or if a helper returns something
       else than `None`, which it does at every n-th step), after the loop, once per epoch, or in validation loops;
     - numbers that control the program: a NaN check, early stopping, the step of an environment;
-    - values on the CPU, and programs that use no GPU.
+    - values on the CPU, programs that use no GPU, and steps whose optimizer only has a network or tensors that are
+      built in its function and never moved.
 
     The reads of one training loop are one finding, at the first of them; notes show the others. `# noqa` on one of
     these lines suppresses that read alone.

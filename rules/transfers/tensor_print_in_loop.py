@@ -27,8 +27,8 @@ class TensorPrintInLoop(Rule):
     - a text, wherever it is used: an f-string, a `%` format or `str.format`.
 
     Not reported: numbers that were read before, by `.item()` (see TL201); shapes; calls that run only at some steps
-    (under a step counter, a rank or an exception), once per epoch or in validation; `self.log` of Lightning, which
-    reads later.
+    (under a step counter, a rank or an exception), once per epoch or in validation; steps that train on the CPU (see
+    TL201); `self.log` of Lightning, which reads later.
 
     The calls of one training loop are one finding, at the first of them; notes show the others.
 

@@ -22,6 +22,7 @@ from torchlint.model.syntax.climbing import nearest
 from torchlint.model.syntax.dotted import dotted_name, last_name
 from torchlint.model.syntax.scopes import COMPREHENSIONS
 from torchlint.model.training.data_flow import DataFlow
+from torchlint.model.training.host_training import HostTraining
 from torchlint.model.training.loops import Loops
 from torchlint.model.training.networks import Networks
 from torchlint.model.training.steps import Steps, TrainingLoop
@@ -116,6 +117,7 @@ class Precision:
             for step in module.fact(Steps).loops
             if not any(module.fact(Autocasts).is_on(call) for call in (step.forward, step.call))
             and not self._runs_on_host(step)
+            and not module.fact(HostTraining).is_done_by(step.loop)
             and not all(module.fact(Sizes).is_tiny(network) for network in module.fact(Steps).networks(step))
             and not self._trains_linear_layer(step)
         ]
@@ -163,7 +165,7 @@ class Precision:
             network = module.fact(Networks).network_of(call)
             layers = module.fact(NetworkLayers).of(network)
             largest = module.fact(Sizes).largest(network)
-            if layers is None or module.value(network).device is Device.CPU:
+            if layers is None or module.value(network).device is Device.CPU or self._is_moved_to_host(network):
                 continue
             if largest is not None and largest < _LARGE:
                 continue
@@ -171,6 +173,16 @@ class Precision:
             if found is not None:
                 return call, found
         return None
+
+    def _is_moved_to_host(self, network: cst.BaseExpression) -> bool:
+        """Whether all moves of ``network`` in its file go to the CPU: ``self.net.to(device)``, which is "cpu"."""
+        name, root = dotted_name(network), self._module.tree.root_of(network)
+        moves = [
+            move
+            for move in self._module.fact(Placement).moves
+            if dotted_name(move.source) == name and self._module.tree.root_of(move.call) is root
+        ]
+        return name is not None and bool(moves) and all(move.device is Device.CPU for move in moves)
 
     def is_halved(self, network: cst.BaseExpression) -> bool:
         """Whether the file around ``network`` puts it into 16 bits, or a file that calls the function around it."""

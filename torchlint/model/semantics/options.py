@@ -34,14 +34,22 @@ class Options(ForestFact):
 
         In ``args.workers = args.workers // 2`` the right side still reads the option.
         """
+        name = self._read_by(node)
+        return [] if node is None or name is None else self._parsers.defaults(name, node)
+
+    def is_off(self, node: cst.CSTNode) -> bool:
+        """Whether ``node``, such as ``args.gpu``, reads a switch that is off by default, and nothing else sets."""
+        name = self._read_by(node)
+        return name is not None and self._parsers.are_off(name, node)
+
+    def _read_by(self, node: cst.CSTNode | None) -> str | None:
+        """The name of the option that ``node`` reads; None if the program sets it itself."""
         name = self._option_of(node)
         if node is None or name is None or not self.is_declared(name):
-            return []
+            return None
         within = self._module.tree.within
         stored = self._stored.get(name, ())
-        if any(value is None or not within(node, value) for value in stored):
-            return []
-        return self._parsers.defaults(name, node)
+        return None if any(value is None or not within(node, value) for value in stored) else name
 
     def declared(self, node: cst.CSTNode) -> list[cst.BaseExpression | None]:
         """The defaults of the options, of any parser, that ``node`` may read, whatever the program sets it to.

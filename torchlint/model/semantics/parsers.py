@@ -35,7 +35,7 @@ _FIELDS = {
 class _Option:
     """An option of a parser."""
 
-    node: cst.Call | cst.AnnAssign  #: that declares it
+    node: cst.Call  #: that declares it
     default: cst.BaseExpression | None
 
 
@@ -75,9 +75,23 @@ class Parsers:
 
         They are those of the parsers in the file of ``node`` if it has some, else those of all parsers.
         """
+        return [option.default for option in self._read_by(name, node)]
+
+    def are_off(self, name: str, node: cst.CSTNode) -> bool:
+        """Whether the options called ``name`` that ``node`` may read are switches that are off by default."""
+        found = self._read_by(name, node)
+        return bool(found) and all(map(self._is_off, found))
+
+    def _is_off(self, option: _Option) -> bool:
+        if option.default is not None:
+            return self._values.of(option.default).constant is False
+        actions = [item.value for item in option.node.args if item.keyword and item.keyword.value == "action"]
+        return any(self._values.of(action).constant == "store_true" for action in actions)
+
+    def _read_by(self, name: str, node: cst.CSTNode) -> list[_Option]:
         found = self._options.get(name, [])
         near = [option for option in found if self._tree.root_of(option.node) is self._tree.root_of(node)]
-        return [option.default for option in near or found]
+        return near or found
 
     @cached_property
     def _options(self) -> dict[str, list[_Option]]:

@@ -9,7 +9,7 @@ import libcst as cst
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.calls import requires_gradient
-from torchlint.model.syntax.dotted import dotted_name
+from torchlint.model.syntax.dotted import dotted_name, is_attribute_of_self
 from torchlint.model.training.loops import is_step
 
 
@@ -91,12 +91,13 @@ class InputGradients(ForestFact):
         return found
 
     def _is_input(self, node: cst.BaseExpression, function: cst.FunctionDef) -> bool:
-        """Whether ``node`` is a variable that ``function`` makes require a gradient."""
-        if not isinstance(node, cst.Name):
+        """Whether ``node`` is a variable, or an attribute of ``self``, that ``function`` makes require a gradient."""
+        if not isinstance(node, cst.Name) and not is_attribute_of_self(node):
             return False
-        if any(dotted_name(other.value) == node.value for other in self._requiring.get(function, ())):
+        name = dotted_name(node)
+        if any(dotted_name(other.value) == name for other in self._requiring.get(function, ())):
             return True
-        return any(
+        return isinstance(node, cst.Name) and any(
             isinstance(item.value, cst.Call) and requires_gradient(item.value)
             for item in self._module.tree.scopes[function].bindings.get(node.value, ())
         )

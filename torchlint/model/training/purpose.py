@@ -8,6 +8,7 @@ from enum import Enum
 import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
+from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.climbing import nearest
 from torchlint.model.syntax.literals import value_of
 from torchlint.model.syntax.main_guard import is_main_guard
@@ -124,7 +125,7 @@ class Purposes(ForestFact):
             return False
         root = self._tree.root_of(node)
         defines = any(
-            "forward" in self._tree.scopes[item].bindings
+            "forward" in self._tree.scopes[item].bindings or self._forest.values.instance(item).kind is Kind.MODULE
             for item in self._tree.classes
             if self._tree.within(item, root)
         )
