@@ -35,6 +35,9 @@ def start(size):
         ("conftest.py", Purpose.TEST),
         ("test/net.py", Purpose.WORK),
         ("test_net.py", Purpose.WORK),
+        ("test/test_net.py", Purpose.TEST),
+        ("net/test/gpu/test_net.py", Purpose.TEST),
+        ("test/nets/evaluate_net.py", Purpose.WORK),
         ("train.py", Purpose.WORK),
     ],
 )

@@ -26,6 +26,8 @@ class UnpinnedDataloader(Rule):
 
     - if the copied tensor is computed from the batch or converted to another dtype, because such a tensor is never
       pinned;
+    - if its collate function returns objects of a class of the program without a `pin_memory()` method, which a loader
+      does not pin;
     - if only its labels are copied, which are small, or graphs of DGL, which a loader does not pin;
     - if most parts of its batches are converted by `.float()`: the dataset then yields 64-bit numbers, and the
       conversion creates new tensors.
@@ -76,6 +78,7 @@ class UnpinnedDataloader(Rule):
     demo = ("GPU",)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
+        from torchlint.model.data.datasets import Datasets
         from torchlint.model.data.loaders import Loaders
         from torchlint.model.data.loading import Loading
 
@@ -86,7 +89,7 @@ class UnpinnedDataloader(Rule):
             if pinning is None:
                 continue
             transfer = module.fact(Loading).transfer_to_pin_for(call)
-            if transfer is None or module.fact(Loading).yields_cuda(call):
+            if transfer is None or module.fact(Loading).yields_cuda(call) or module.fact(Datasets).is_unpinnable(call):
                 continue
             yield self.diagnostic(
                 module,

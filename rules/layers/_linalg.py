@@ -74,7 +74,12 @@ class WastefulProducts:
                 found = self._scaling(node, factor, other, is_left)
                 if found is not None:
                     return found
-        if self._name(left) in _INVERSES and isinstance(left, cst.Call) and len(left.args) == 1:
+        if (
+            self._name(left) in _INVERSES
+            and isinstance(left, cst.Call)
+            and len(left.args) == 1
+            and not self._sums_over_columns(left.args[0].value, right)
+        ):
             inner = self._module.code(left.args[0].value)
             return Waste(
                 node,
@@ -83,6 +88,14 @@ class WastefulProducts:
                 self._plain(f"torch.linalg.solve({inner}, {self._module.code(right)})", left),
             )
         return None
+
+    def _sums_over_columns(self, matrix: cst.BaseExpression, right: cst.BaseExpression) -> bool:
+        """Whether ``matrix`` is ``b @ b.t() + ridge``, and ``right`` is ``b``, which has many more columns."""
+        products = map(
+            self._factors, (node for node in self._tree.nodes_in(matrix) if isinstance(node, cst.BaseExpression))
+        )
+        wide = self._module.code(right)
+        return any(factors is not None and self._module.code(factors[0]) == wide for factors in products)
 
     def _scaling(
         self, node: cst.BaseExpression, factor: cst.BaseExpression, other: cst.BaseExpression, is_left: bool

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import libcst as cst
 
 from torchlint.model.module import Module
-from torchlint.model.syntax.climbing import nearest
+from torchlint.model.syntax.climbing import climb, nearest
 from torchlint.model.syntax.dotted import called_name
 from torchlint.model.syntax.scopes import unpacked
 
@@ -71,15 +71,24 @@ class RowLists:
         return self._is_computed(made.elt, self._values.variables(source.target, source.iter))
 
     def _is_computed(self, row: cst.BaseExpression, names: Levels) -> bool:
-        """Whether a row needs kernels of its own; ``x[i]`` and ``x[i].unsqueeze(0)`` are only views."""
+        """Whether a row needs kernels of its own.
+
+        ``x[i]``, ``x[i].unsqueeze(0)`` and ``x[i, :, start[i] : end[i]]`` are only views.
+        """
         level = self._values.level(row, names)
         if level is Level.NUMBER:
             return isinstance(row, cst.BinaryOperation)  # `start + i * step`, of tensors because they are joined
-        return level is Level.ROW and any(self._launches(part, names) for part in self._tree.nodes_in(row))
+        return level is Level.ROW and any(
+            self._launches(part, names) for part in self._tree.nodes_in(row) if not self._is_in_bound(part, row)
+        )
+
+    def _is_in_bound(self, part: cst.CSTNode, row: cst.BaseExpression) -> bool:
+        """Whether ``part`` of a row belongs to a bound of a slice, which is a number."""
+        return any(isinstance(above, cst.Slice) for above, _ in climb(self._tree, part, row))
 
     def _launches(self, part: cst.CSTNode, names: Levels) -> bool:
         if isinstance(part, cst.Subscript):
-            indices = (item.slice for item in part.slice)
+            indices = (item.slice for item in part.slice if isinstance(item.slice, cst.Index))
             return any(self._values.index_level(index, names) is Level.ROW for index in indices)
         if isinstance(part, cst.Call):
             return called_name(part) not in VIEWS

@@ -10,6 +10,7 @@ import libcst as cst
 from torchlint.model.module import Module
 from torchlint.model.semantics.configuration import Configuration
 from torchlint.model.semantics.dispatch import Dispatch
+from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.stores import Stores
 from torchlint.model.syntax.climbing import nearest
 from torchlint.model.syntax.dotted import called_name, dotted_name, is_attribute_of_self
@@ -43,7 +44,7 @@ class Averages:
             if not isinstance(loop, cst.For) or not self._module.is_own(loop) or not self._is_over_parameters(loop):
                 continue
             blend = self._blend(loop)
-            if blend is None or self._has_other_purpose(loop):
+            if blend is None or self._has_other_purpose(loop) or self._is_over_numbers(loop):
                 continue
             places = self._module.fact(StepPlaces)
             step = places.of(loop, places.usually, trained=True) or places.in_training(loop)
@@ -73,6 +74,26 @@ class Averages:
             for target, value, statement in stores
             if dotted_name(target) == holder and self._tree.within(statement, owner)
         ]
+
+    def _is_over_numbers(self, loop: cst.For) -> bool:
+        """Whether a loop is over the items of a dictionary in which the program puts numbers, such as metrics."""
+        call = loop.iter
+        if not isinstance(call, cst.Call) or not isinstance(call.func, cst.Attribute) or called_name(call) != "items":
+            return False
+        sources = self._module.fact(Configuration).sources(call.func.value)
+        return any(
+            isinstance(item, cst.DictElement) and self._module.value(item.value).kind is Kind.NUMBER
+            for source in (sources.values if sources is not None else ())
+            for made in (source, *self._returned(source))
+            for item in (made.elements if isinstance(made, cst.Dict) else ())
+        )
+
+    def _returned(self, call: cst.BaseExpression) -> Iterator[cst.BaseExpression | None]:
+        """What a function of the program returns."""
+        if isinstance(call, cst.Call):
+            for function in self._module.definitions.called(call, self._module.values):
+                if isinstance(function, cst.FunctionDef):
+                    yield from self._module.definitions.returns(function)
 
     def _has_other_purpose(self, loop: cst.For) -> bool:
         """Whether the loop is part of an optimizer, or what runs where the batched functions are missing."""

@@ -34,6 +34,8 @@ _EXAMPLES = re.compile(r"(example|dummy)_?inputs?|input_?examples?", re.IGNORECA
 
 def is_kept(module: Module, call: cst.Call) -> bool:
     """Whether the tensor of ``call`` is set up once and kept: at import, by a constructor, or in a cache."""
+    if isinstance(module.tree.parent(call), cst.Expr) and called_name(call) in ("to", "cuda"):
+        return True  # the result is not used: `torch.zeros(1).cuda()` only starts CUDA
     function = module.function_of(call)
     if function is None:
         return module.fact(Purposes).runs_once(call)

@@ -64,6 +64,7 @@ class AllocateThenMove(Rule):
     - tensors that are created when they are first needed, and kept: under `if "mask" not in self.cache:`, with
       `functools.cached_property`, or in a function that sets a global variable and is called under `if grid is None:`;
     - tensors of data (`torch.tensor([...])`), which come from the CPU in any case;
+    - tensors that nothing uses, which only start CUDA: a statement `torch.zeros(1).cuda()`;
     - code under `if __name__ == "__main__":` that tests a network of its file;
     - programs that set a default device.
 

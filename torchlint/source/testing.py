@@ -9,8 +9,9 @@ from itertools import islice
 
 from torchlint.source.lexemes import code_of
 
-#: A folder of tests. Scripts are in `test/` too, and `test_*.py` is often a script that evaluates a network.
-_TESTS = re.compile(r"(^|/)tests/|(^|/)conftest\.py$")
+#: A folder of tests. Scripts are in `test/` too, and `test_*.py` is often a script that evaluates a network; a file of
+#: this name in such a folder is a test.
+_TESTS = re.compile(r"(^|/)tests/|(^|/)conftest\.py$|(^|/)test/([^/]+/)*test_\w+\.py$")
 #: Libraries that only tests import. Editors import `unittest` by accident: it counts if it is used.
 _LIBRARIES = re.compile(
     r"^[ \t]*(?:from[ \t]+|import[ \t]+(?:[\w.]+(?:[ \t]+as[ \t]+\w+)?[ \t]*,[ \t]*)*)"

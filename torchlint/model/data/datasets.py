@@ -23,6 +23,8 @@ _TRANSFORMS = ("transform", "target_transform", "transforms")
 _DEVICE_HOLDERS = frozenset(
     "self cls args opt opts cfg config conf hparams params settings accelerator trainer".split()
 )
+#: The ends of names of base classes whose objects a loader pins part by part.
+_PINNED = ("Mapping", "dict", "Dict", "Sequence", "list", "List", "tuple", "Tuple", "BatchEncoding", "BatchFeature")
 #: Functions of libraries that read a file: ``librosa.load``, ``PIL.Image.open``, ``cv2.imread``.
 _READERS = frozenset("open load imread read read_image memmap loadtxt loadmat read_csv wavread".split())
 
@@ -119,6 +121,36 @@ class Datasets(ForestFact):
                         yield from self._callables(element.value, depth - 1)
                 elif argument.keyword is None:
                     yield from self._callables(argument.value, depth - 1)
+
+    def is_unpinnable(self, loader: Call) -> bool:
+        """Whether the batches are objects of a class of the program that a loader does not pin."""
+        return any(
+            self._module.definitions.method(item, "pin_memory") is None
+            and not any(name.endswith(_PINNED) for name in self._module.definitions.base_names(item))
+            for item in self._batch_classes(loader)
+        )
+
+    def _batch_classes(self, loader: Call) -> Iterator[cst.ClassDef]:
+        """The classes of the program whose objects the collate function returns, also by ``Batch.of(items)``."""
+        for collate in self.collates(loader.argument("collate_fn").value):
+            if isinstance(collate, cst.Lambda):
+                returned: list[cst.BaseExpression | None] = [collate.body]
+            else:
+                returned = self._module.definitions.returns(collate)
+            for batch in returned:
+                value = self._module.value(batch)
+                if isinstance(value.definition, cst.ClassDef) and value.kind is not Kind.CLASS:
+                    yield value.definition
+                elif not value and isinstance(batch, cst.Call):
+                    yield from self._making_classes(batch)
+
+    def _making_classes(self, call: cst.Call) -> Iterator[cst.ClassDef]:
+        """The class in which ``call`` runs a method that makes an object of it."""
+        for method in self._module.definitions.called(call, self._module.values):
+            owner = self._tree.class_of(method) if isinstance(method, cst.FunctionDef) else None
+            made = self._module.definitions.calls_of_class(owner) if owner is not None else ()
+            if owner is not None and any(self._tree.within(item, method) for item in made):
+                yield owner
 
     # -- CUDA work
 
@@ -273,11 +305,21 @@ class Datasets(ForestFact):
         return value.device is Device.CUDA
 
     def _holds_cuda(self, node: cst.BaseExpression) -> bool:
-        """Whether an argument of a dataset's constructor is a CUDA tensor."""
+        """Whether an argument of a dataset's constructor is a CUDA tensor, or may be a list of them.
+
+        The list may be made under a condition that asks for the device: ``if use_cuda: x = [row.cuda() for row in x]``.
+        """
         value = self._module.value(node)
         if value.kind in (Kind.TENSOR, Kind.BATCH) and value.device is Device.CUDA:
             return True
-        return isinstance(node, cst.Call) and self.uses_cuda(node)
+        if isinstance(node, cst.Name):
+            made = [item.value for item in self._module.values.reaching.of(node) if not item.path]
+        else:
+            made = [node]
+        return (isinstance(node, cst.Call) and self.uses_cuda(node)) or any(
+            isinstance(item, cst.ListComp) and isinstance(item.elt, cst.Call) and self.uses_cuda(item.elt)
+            for item in made
+        )
 
     def sharded(self, dataset: cst.BaseExpression | None) -> bool:
         """Whether an iterable-style dataset of the file asks which worker it runs in; True for any other dataset."""

@@ -15,6 +15,7 @@ from torchlint.model.syntax.main_guard import is_main_guard
 from torchlint.model.syntax.scopes import COMPREHENSIONS
 from torchlint.model.training.failures import Failures
 from torchlint.model.training.loops import Loops, is_backward, is_step
+from torchlint.model.training.unreached import Unreached
 from torchlint.source.paths import is_vendored
 from torchlint.source.reading import is_notebook
 from torchlint.source.testing import is_test
@@ -81,11 +82,17 @@ class Purposes(ForestFact):
         return Purpose.ONCE if self.runs_once(node) else Purpose.WORK
 
     def is_dead_at(self, offset: int) -> bool:
-        """Whether the character at ``offset`` is in a function that nothing runs, or in code that ends in an error."""
+        """Whether the character at ``offset`` is in code that nothing runs, or that ends in an error."""
         root = self._tree.roots[self._forest.file_index(offset)]
         known = self._dead_spans.get(root)
         if known is None:
-            known = self._dead_spans[root] = list(map(self._forest.span, self.dead_functions(root)))
+            unreached = self._forest.fact(Unreached)
+            unused = (
+                *self.dead_functions(root),
+                *unreached.replaced(root),
+                *unreached.branches(root, self._is_seen_whole),
+            )
+            known = self._dead_spans[root] = list(map(self._forest.span, unused))
         return any(start <= offset < end for start, end in known) or self._forest.fact(Failures).has(offset)
 
     def runs_once(self, node: cst.CSTNode) -> bool:

@@ -1,0 +1,80 @@
+"""Code that a program defines and never runs: replaced functions, and branches that no call takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import libcst as cst
+
+from torchlint.model.forest import Forest, ForestFact
+from torchlint.model.syntax.parameters import parameters_of
+from torchlint.source.reading import is_notebook
+
+
+class Unreached(ForestFact):
+    """Answers for one forest."""
+
+    def __init__(self, forest: Forest) -> None:
+        self._forest = forest
+        self._tree = forest.tree
+
+    def replaced(self, root: cst.CSTNode) -> Iterator[cst.FunctionDef]:
+        """The functions and methods of a file that a second definition of the same name replaces before they run."""
+        if is_notebook(self._forest.file_of_root[root].path):
+            return  # the cells in between may have run them
+        owners = [root, *self._tree.inside(root, cst.ClassDef)]
+        for owner in owners:
+            for bindings in self._tree.scopes[owner].bindings.values():
+                functions = [item.node for item in bindings if isinstance(item.node, cst.FunctionDef)]
+                last = functions[-1] if len(functions) > 1 and self._is_in_block_of(functions[-1], owner) else None
+                for function in functions[:-1]:
+                    if last is not None and not function.decorators and self._is_in_block_of(function, owner):
+                        if not self._may_run(function, last, root):
+                            yield function
+
+    def _is_in_block_of(self, function: cst.FunctionDef, owner: cst.CSTNode) -> bool:
+        """Whether a definition is under no condition."""
+        block = self._tree.parent(function)
+        return block is owner or (isinstance(owner, cst.ClassDef) and block is owner.body)
+
+    def _may_run(self, function: cst.FunctionDef, last: cst.FunctionDef, root: cst.CSTNode) -> bool:
+        """Whether something between two definitions, outside of functions, may name or run the first one."""
+        begin, end = self._tree.last(function), self._tree.index(last.body)
+        uses = self._tree.names.get(function.name.value, ())
+        if any(begin < self._tree.index(use) < end and self._tree.function_of(use) is None for use in uses):
+            return True
+        return any(
+            begin < self._tree.index(call) < end
+            and self._tree.function_of(call) is None
+            and bool(self._forest.definitions.called(call, self._forest.values))
+            for call in self._tree.calls_in(root)
+        )
+
+    def branches(self, root: cst.CSTNode, is_seen_whole: Callable[[cst.FunctionDef], bool]) -> Iterator[cst.CSTNode]:
+        """The branches of functions that no call takes, as each passes a constant for a parameter in the condition.
+
+        ``is_seen_whole`` says of which functions all calls are known.
+        """
+        for choice in self._tree.inside(root, cst.If):
+            function = self._tree.function_of(choice)
+            if not isinstance(function, cst.FunctionDef) or not self._asks_for_parameter(choice, function):
+                continue
+            calls = self._calls(function) if is_seen_whole(function) else ()
+            excludes = self._forest.values.branches.excludes
+            for branch in (choice.body, choice.orelse):
+                if calls and branch is not None and all(excludes(call, function, branch) for call in calls):
+                    yield branch
+
+    def _calls(self, function: cst.FunctionDef) -> Sequence[cst.Call]:
+        """All calls of a function; nothing if others are possible. Of a method also the calls of unknown objects."""
+        callers = self._forest.callers(function)
+        if callers.complete or self._tree.class_of(function) is None:
+            return callers.calls if callers.complete else ()
+        uses = self._tree.attributes_named(function.name.value)
+        calls = [self._tree.parent(use) for use in uses if self._tree.is_called(use)]
+        known = [call for call in calls if isinstance(call, cst.Call)] if callers.calls else []
+        return known if len(known) == len(uses) else ()
+
+    def _asks_for_parameter(self, choice: cst.If, function: cst.FunctionDef) -> bool:
+        names = {param.name.value for param in parameters_of(function)}
+        return any(node.value in names for node in self._tree.inside(choice.test, cst.Name))
