@@ -6,6 +6,7 @@ import re
 
 import libcst as cst
 
+from torchlint.model.data.lightning import Lightning
 from torchlint.model.data.loaders import Loaders
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
@@ -18,6 +19,8 @@ GETTERS = re.compile(
     r"^(get|is|has|num|print|show|plot|draw|save|write|dump|export|log|info|describe|summary|report|close"
     r"|(run_)?eval(uate)?|compute)(_|$)|^__len__$"
 )
+#: What Lightning runs before it asks for loaders.
+_BEFORE_LOADERS = frozenset({"__init__", "prepare_data", "setup"})
 
 
 class DatasetChanges:
@@ -95,7 +98,17 @@ class DatasetChanges:
         function = self._module.function_of(node)
         if function is self._module.function_of(loader.node):
             return self._tree.index(node) > self._tree.index(loader.node)
-        return function is None or not (self._constructs_dataset(function) or self._makes_dataset(function, loader))
+        return function is None or not (
+            self._constructs_dataset(function)
+            or self._makes_dataset(function, loader)
+            or self._sets_up(function, loader)
+        )
+
+    def _sets_up(self, function: cst.FunctionDef, loader: Call) -> bool:
+        """Whether Lightning runs a method before the hook of its class that creates the loader."""
+        hook = self._module.function_of(loader.node)
+        is_hook = function.name.value in _BEFORE_LOADERS and loader.node in self._module.fact(Lightning).hooks
+        return is_hook and hook is not None and self._tree.class_of(function) is self._tree.class_of(hook)
 
     def _constructs_dataset(self, function: cst.FunctionDef) -> bool:
         """Whether a function is the constructor of a dataset, which changes the dataset that it wraps."""

@@ -12,6 +12,7 @@ from torchlint.model.data.loaders import Loaders
 from torchlint.model.data.loading import Loading
 from torchlint.model.module import Module
 from torchlint.model.semantics.configuration import Configuration
+from torchlint.model.semantics.dispatch import Dispatch
 from torchlint.model.semantics.iterables import iterables
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.options import Options
@@ -173,7 +174,7 @@ class Epochs:
         function = self._module.function_of(place)
         if function is None or depth <= 0 or self._module.function_of(loader.node) is function:
             return None
-        calls = [call for call in self._module.callers(function).calls if self._may_pass(call, loader)]
+        calls = [call for call in self._module.fact(Dispatch).callers(function) if self._may_pass(call, loader)]
         places = (*calls, *loops_over(self._module, function))
         found = (self._repeated(place, loader, depth - 1) for place in places)
         return next((loop for loop in found if loop is not None), None)

@@ -30,6 +30,8 @@ _COUNTS = frozenset(
 )
 #: Names of the number of GPUs or processes.
 _DEVICES = re.compile("gpus|ngpu|n(um)?_gpu|gpu_(num|count)|world_size|device_count|n(um)?_devices")
+#: How many GPUs one machine usually has at most.
+_GPUS_OF_A_MACHINE = 8
 #: Libraries and classes whose datasets are map-style.
 _INDEXED = ("torchvision.", "torchaudio.", "torch.utils.data.")
 
@@ -92,7 +94,9 @@ def count(module: Module, node: cst.BaseExpression | None, depth: int = _DEPTH) 
         return count(module, divided, depth - 1)
     if isinstance(node, cst.BinaryOperation):  # `os.cpu_count() // 2`; `args.workers * torch.cuda.device_count()`
         is_product = isinstance(node.operator, cst.Multiply)
-        factors = [item for item in (node.left, node.right) if not (is_product and _counts_devices(item))]
+        shared = [node.right] if _is_shared_out(module, node) else []
+        scaled = [node.left, node.right] if is_product else shared
+        factors = [item for item in (node.left, node.right) if not (item in scaled and _counts_devices(module, item))]
         sides = {count(module, item, depth - 1) for item in factors}
         return Workers.BY_DEFAULT if sides and Workers.UNKNOWN not in sides else Workers.UNKNOWN
     if isinstance(node, (cst.Name, cst.Attribute, cst.Subscript)):
@@ -127,10 +131,25 @@ def _counted(module: Module, node: cst.Call, depth: int) -> Workers:
     return Workers.UNKNOWN
 
 
-def _counts_devices(node: cst.BaseExpression) -> bool:
+def _is_shared_out(module: Module, node: cst.BinaryOperation) -> bool:
+    """Whether ``node`` divides a number that is enough for the GPUs of one machine: ``args.workers // gpus``."""
+    if not isinstance(node.operator, (cst.Divide, cst.FloorDivide)):
+        return False
+    written = module.fact(Configuration).sources(node.left)
+    return written is not None and all(
+        isinstance(value, cst.Integer) and int(value.value, 0) >= _GPUS_OF_A_MACHINE for value in written.values
+    )
+
+
+def _counts_devices(module: Module, node: cst.BaseExpression) -> bool:
     """Whether ``node`` is the number of GPUs or processes, each with workers of its own: ``args.num_gpus``."""
     name = called_name(node) if isinstance(node, cst.Call) else last_name(node)
-    return _DEVICES.search(name.lower()) is not None
+    if _DEVICES.search(name.lower()) is not None:
+        return True
+    written = module.fact(Configuration).sources(node) if isinstance(node, (cst.Name, cst.Attribute)) else None
+    return written is not None and all(
+        isinstance(value, cst.Call) and _counts_devices(module, value) for value in written.values
+    )
 
 
 def _divided_up(module: Module, node: cst.BaseExpression) -> cst.BaseExpression | None:

@@ -38,11 +38,12 @@ class Lightning(ForestFact):
         found: dict[cst.CSTNode, list[cst.FunctionDef]] = {}
         for function in self._module.tree.functions:
             if function.name.value in _HOOKS and self._module.tree.class_of(function) is not None:
-                value = self._module.values.returned(function)
-                for part in (value, value.each or value, *value.elements):
-                    for origin in part.origins if part.kind is Kind.LOADER else ():
-                        if function not in found.setdefault(origin, []):
-                            found[origin].append(function)
+                returned = [item for item in self._module.definitions.returns(function) if item is not None]
+                values = [self._module.values.returned(function), *map(self._module.value, returned)]
+                parts = [part for value in values for part in (value, value.each or value, *value.elements)]
+                for origin in (origin for part in parts if part.kind is Kind.LOADER for origin in part.origins):
+                    if function not in found.setdefault(origin, []):
+                        found[origin].append(function)
         return found
 
     def is_of_lightning(self, hook: cst.FunctionDef) -> bool:

@@ -8,6 +8,7 @@ import libcst as cst
 
 from torchlint.model.semantics.launches import Launches
 from torchlint.model.semantics.names import Names
+from torchlint.model.semantics.partials import arguments_of_partial
 from torchlint.model.syntax.calls import Entries, Unpacking
 from torchlint.model.syntax.parameters import is_static
 from torchlint.model.syntax.tree import Tree
@@ -61,14 +62,15 @@ class Arguments:
     def passed(self, call: cst.Call) -> tuple[list[cst.BaseExpression], dict[str, cst.BaseExpression]]:
         """The positional arguments and the keywords of a call, up to the first ``*items``.
 
-        Of a call that starts processes those that it passes on.
+        Of a call that starts processes, or of ``partial``, those that it passes on.
         """
         if call not in self._passed and (given := self.launches.given(call)) is not None:
             self._passed[call] = given
         if call not in self._passed:
+            prepared = arguments_of_partial(self._names, call)
             positional: list[cst.BaseExpression] = []
             by_keyword: dict[str, cst.BaseExpression] = {}
-            for argument in call.args:
+            for argument in call.args if prepared is None else prepared:
                 if argument.star == "*":
                     break
                 if argument.star == "**":

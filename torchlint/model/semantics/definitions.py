@@ -19,6 +19,7 @@ from torchlint.model.semantics.knowledge import COPIES, Kind
 from torchlint.model.semantics.links import Links
 from torchlint.model.semantics.members import member_names
 from torchlint.model.semantics.names import Names
+from torchlint.model.semantics.partials import Partials
 from torchlint.model.semantics.passed_functions import PassedFunctions
 from torchlint.model.semantics.registries import Registries
 from torchlint.model.semantics.value import Value
@@ -53,6 +54,7 @@ class Definitions(Classes):
         self.arguments = Arguments(tree, names)
         self.items = Items(tree, names)
         self._passed_functions = PassedFunctions(tree, names, self.items, self)
+        self.partials = Partials(names, self)
         self._families = Families(tree, names, self)
         self._registries = Registries(tree, names, self)
         self._callers: dict[cst.CSTNode, Callers] = {}
@@ -331,7 +333,8 @@ class Definitions(Classes):
 
     def arguments_for(self, function: cst.FunctionDef, param: cst.Param, values: Evaluator) -> list[cst.BaseExpression]:
         """What the calls that name ``function`` pass for ``param``; `Dispatch` also knows of calls that do not."""
-        return self.arguments.of_all(self.callers(function, values).calls, function, param)
+        calls = (*self.callers(function, values).calls, *self.partials.of(function, values))
+        return self.arguments.of_all(calls, function, param)
 
     def extra_arguments(self, function: cst.FunctionDef, values: Evaluator) -> list[cst.BaseExpression]:
         """What the calls in the file pass for ``*args``; unpacked arguments are left out."""

@@ -167,7 +167,8 @@ class Dispatch(ForestFact):
         """What these calls pass for ``param``; unpacked arguments are left out, but not those of ``**options``."""
         if param is function.params.star_kwarg:
             return self._other_keywords(function)
-        return self._definitions.arguments.of_all(self.callers(function), function, param)
+        calls = (*self.callers(function), *self._definitions.partials.of(function, self._values))
+        return self._definitions.arguments.of_all(calls, function, param)
 
     def _other_keywords(self, function: cst.FunctionDef) -> list[cst.BaseExpression]:
         """What the callers of a function with ``**options`` pass by keywords that are not parameters of their own."""

@@ -50,7 +50,8 @@ class ParameterValues:
         """What each call that is seen gives to a parameter."""
         found: list[Value] = []
         calls = self._definitions.callers(function, self._values).calls
-        for call in (*calls, *self._calls_of_objects(function)):
+        partials = self._definitions.partials.of(function, self._values)
+        for call in (*calls, *self._calls_of_objects(function), *partials):
             given = self._definitions.argument_of(call, function, param)
             if given is not None:
                 found.append(self._values.of(given))

@@ -26,6 +26,9 @@ class Calls(Protocol):
     def called(self, call: cst.Call, values: Evaluator) -> list[cst.FunctionDef | cst.ClassDef]:
         """The functions or classes of the file that ``call`` may run."""
 
+    def reachable(self, func: cst.CSTNode, values: Evaluator) -> list[cst.FunctionDef | cst.ClassDef]:
+        """The functions or classes of the file that ``func`` may refer to."""
+
     def method(self, definition: cst.CSTNode, name: str) -> cst.FunctionDef | None:
         """The method called ``name`` of a class or of its bases in the file."""
 
