@@ -28,9 +28,9 @@ class AllocateThenMove(Rule):
     `randint`, `randperm`, `tril_indices`, `triu_indices` and windows such as `hann_window` without a device, if the
     result is moved by `.to(device)` or `.cuda()`
 
-    - in the same expression, also after a cast, `nn.Parameter(...)`, a change of shape, a slice, `torch.triu`, `torch.tril`,
-      arithmetic with numbers, comparisons or `.scatter_(...)`, joined with others by `torch.cat`, `torch.stack` or
-      `torch.meshgrid`, or indexed (`torch.eye(classes)[labels]`);
+    - in the same expression, also after a cast, `nn.Parameter(...)`, a change of shape, a slice, `torch.triu`,
+      `torch.tril`, arithmetic with numbers, comparisons or `.scatter_(...)`, joined with others by `torch.cat`,
+      `torch.stack` or `torch.meshgrid`, or indexed (`torch.eye(classes)[labels]`);
     - in a later statement of the same block, or of one branch of an `if` in it (`if not x.is_cuda: ... else:`), also
       under several conditions, if nothing else uses the tensor before; only a statement that gives its name another
       form of it may be between (`x = x.expand(8, 3)`).
