@@ -241,7 +241,8 @@ class NewTensors(ForestFact):
         """Whether a statement only gives a name what it moves: ``x = x.cuda()``, ``x, y = x.cuda(), y.cuda()``."""
         if not isinstance(statement, cst.Assign) or len(statement.targets) != 1:
             return False
-        target, value = statement.targets[0].target, statement.value
+        target: cst.BaseExpression = statement.targets[0].target
+        value = statement.value
         if (
             isinstance(target, cst.Tuple)
             and isinstance(value, cst.Tuple)
