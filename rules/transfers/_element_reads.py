@@ -16,7 +16,7 @@ from torchlint.model.semantics.stores import Stores, trailing_name
 from torchlint.model.semantics.tensor_forms import TensorForms
 from torchlint.model.semantics.value import Device, Role
 from torchlint.model.syntax.climbing import climb
-from torchlint.model.syntax.dotted import called_name
+from torchlint.model.syntax.dotted import called_name, is_attribute_of_self
 from torchlint.model.syntax.parameters import owner_of
 from torchlint.model.training.loops import Loops
 from torchlint.model.training.networks import Networks
@@ -221,7 +221,8 @@ class ElementReads:
             return None if isinstance(over, cst.Call) and self._is_counting(over) else over
         container, indices = indexed(element)
         names = [index.value if isinstance(index, (cst.Name, cst.Integer)) else "" for index in indices]
-        return container if all(names) and names.count(name) == 1 and isinstance(container, cst.Name) else None
+        is_named = isinstance(container, cst.Name) or is_attribute_of_self(container)
+        return container if all(names) and names.count(name) == 1 and is_named else None
 
     def _is_counting(self, call: cst.Call) -> bool:
         return self._module.name_of(call.func) in _COUNTING
@@ -235,7 +236,11 @@ class ElementReads:
         return self._module.code(over) in [f"range({size})" for size in sizes]
 
     def _is_bound_in(self, tensor: cst.BaseExpression, loop: cst.For) -> bool:
-        """Whether an iteration makes the tensor: each reads another one."""
+        """Whether an iteration makes the tensor: each reads another one; a method may set an attribute."""
+        if is_attribute_of_self(tensor):
+            stored = self._module.fact(Stores).attributes.get(trailing_name(tensor), ())
+            methods = (call.func for call in self._tree.calls_in(loop.body))
+            return any(self._tree.within(at, loop) for _, _, at in stored) or any(map(is_attribute_of_self, methods))
         names = [node for node in self._tree.nodes_in(tensor) if isinstance(node, cst.Name)]
         return any(
             self._tree.within(binding.node, loop) for name in names for binding in self._module.values.reaching.of(name)

@@ -110,9 +110,9 @@ def _tensor_of(element: ast.expr, name: str, over: ast.expr) -> ast.expr | None:
     while isinstance(element, ast.Subscript):
         indices += element.slice.elts if isinstance(element.slice, ast.Tuple) else [element.slice]
         element = element.value
-    if not isinstance(element, ast.Name):
+    if not isinstance(element, (ast.Name, ast.Attribute)):
         return None
-    if element.id == name:  # `box[0]` of boxes
+    if isinstance(element, ast.Name) and element.id == name:  # `box[0]` of boxes
         plain = len(indices) == 1 and isinstance(indices[0], (ast.Constant, ast.UnaryOp))
         return over if plain and not isinstance(over, ast.Call) else None
     return element if any(isinstance(index, ast.Name) and index.id == name for index in indices) else None

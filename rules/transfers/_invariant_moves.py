@@ -105,9 +105,11 @@ class InvariantMoves:
         return self._module.fact(Iterations).at_every_iteration(node, selected)
 
     def _is_called(self, moved: cst.BaseExpression, loop: cst.CSTNode) -> bool:
-        """Whether a loop calls what it moves, as only modules are."""
+        """Whether a loop calls what it moves, as only modules are, or its function switches the mode of that."""
         name = dotted_name(moved)
-        return any(dotted_name(call.func) == name for call in self._tree.calls_in(loop))
+        names = {name, f"{name}.train", f"{name}.eval"}
+        function = self._module.function_of(loop)
+        return any(dotted_name(call.func) in names for call in self._tree.calls_in(function or loop))
 
     def _is_same_device(self, move: Move, loop: cst.CSTNode) -> bool:
         """Whether the device is the same at every iteration; so is that of a batch, ``x.device``."""

@@ -12,7 +12,7 @@ from torchlint.rule.sketch import Sketch, root_of
 _OPTIONS = frozenset({"device", "generator", "out", "pin_memory", "requires_grad"})
 _MOVING = frozenset({"to", "cuda", "type", "type_as"})
 #: Methods and functions whose result is another form of the same tensor.
-_FORMS = SAME_EVERYWHERE | COMPUTING | FILLING | JOINING | {"scatter_", "to", "type", "Variable"}
+_FORMS = SAME_EVERYWHERE | COMPUTING | FILLING | JOINING | {"scatter_", "to", "type", "Variable", "Parameter"}
 #: Functions that make a tensor of an array, functions of NumPy that create one, and methods that give another form.
 _OF_ARRAYS = LEGACY | {"from_numpy", "tensor", "as_tensor", "astype", "copy", "concatenate"}
 _OF_ARRAYS |= {"array", "ravel", "expand_dims", "list", "product"}
@@ -151,7 +151,7 @@ def _operands(node: ast.expr) -> list[ast.expr]:
     if isinstance(node, ast.Subscript):
         return [node.value]
     if isinstance(node, ast.ListComp):
-        return [node.elt]
+        return [node.elt, *(item.iter for item in node.generators)]
     return node.elts if isinstance(node, (ast.List, ast.Tuple)) else []
 
 

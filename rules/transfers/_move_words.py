@@ -12,7 +12,8 @@ from torchlint.source.lexemes import places
 
 _FACTORY = (
     r"\b(?:zeros|ones|empty|full|eye|identity|tri|arange|linspace|logspace|rand|randn|randint|randperm|\w+_window|tri[lu]_indices|"
-    r"(?:Bool|Byte|Char|Double|Float|Half|Int|Long|Short)?Tensor|(?:tensor|repeat)\((?:list\()?range)\("
+    r"(?:Bool|Byte|Char|Double|Float|Half|Int|Long|Short)?Tensor|(?:tensor|repeat)\((?:list\()?range|"
+    r"(?<=[\w)\]] )for \w+ in range)\("
 )
 _MADE = re.compile(_FACTORY)
 #: Functions and methods of several tensors.
@@ -119,7 +120,7 @@ def _near(bound: list[tuple[int, str]], at: int) -> set[str]:
 @lru_cache(maxsize=1)  # several moves of one text are asked for
 def _bound(text: str) -> list[tuple[int, str]]:
     """The names that lines give the result of a factory, or of joining such names, each with its place, in order."""
-    creating = (*_CREATING, *(f"{name}(" for name in _makers(text)))
+    creating = (*_CREATING, " in range(", *(f"{name}(" for name in _makers(text)))
     made = sorted((at, name) for at in places(text, *creating) for name in _targets(text, at))
     joined = (
         (at, name)

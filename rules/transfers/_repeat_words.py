@@ -40,10 +40,15 @@ def moves_repeatedly(text: str) -> bool:
         before = text[start : at - len(name)].strip()
         line = text[start : text.find("\n", start) % (len(text) + 1)].rstrip()
         alone = not before and line.endswith(")")
-        assigned = before == f"{name} =" and f"{name}(" in text and name in _called(text)
+        assigned = before == f"{name} =" and _may_be_module(text, name)
         if (is_made or assigned or alone) and loop_around(text, at) is not None:
             return True
     return False
+
+
+def _may_be_module(text: str, name: str) -> bool:
+    """Whether something is called, or has a mode that is switched."""
+    return name in _called(text) or f"{name}.train" in _called(text) or f"{name}.eval" in _called(text)
 
 
 def _is_kept(text: str, name: str, at: int) -> bool:

@@ -28,9 +28,9 @@ class AllocateThenMove(Rule):
     `randint`, `randperm`, `tril_indices`, `triu_indices` and windows such as `hann_window` without a device, if the
     result is moved by `.to(device)` or `.cuda()`
 
-    - in the same expression, also after a cast, a change of shape, a slice, `torch.triu`, `torch.tril`, arithmetic
-      with numbers, comparisons or `.scatter_(...)`, joined with others by `torch.cat`, `torch.stack` or
-      `torch.meshgrid`, or indexed (`torch.eye(classes)[labels]`);
+    - in the same expression, also after a cast, `nn.Parameter(...)`, a change of shape, a slice, `torch.triu`,
+      `torch.tril`, arithmetic with numbers, comparisons or `.scatter_(...)`, joined with others by `torch.cat`,
+      `torch.stack` or `torch.meshgrid`, or indexed (`torch.eye(classes)[labels]`);
     - in a later statement of the same block, or of one branch of an `if` in it (`if not x.is_cuda: ... else:`), also
       under several conditions, if nothing else uses the tensor before; only a statement that gives its name another
       form of it may be between (`x = x.expand(8, 3)`).
@@ -42,7 +42,7 @@ class AllocateThenMove(Rule):
     - tensors of NumPy arrays of sizes and numbers alone, such as `torch.from_numpy(np.eye(3).flatten())`,
       `torch.from_numpy(np.stack(np.meshgrid(np.arange(width), np.arange(height))))` or
       `torch.LongTensor(np.concatenate([np.arange(n) + i for i in range(rows)]))`, and of ranges:
-      `torch.LongTensor(range(len(x)))`;
+      `torch.LongTensor(range(len(x)))`, `torch.tensor([2 * i for i in range(n)])`;
     - tensors that a function of the same file makes of sizes, numbers and settings, also by NumPy or as a draw of a
       distribution of constants, and that its caller moves: `self.causal_mask(size).to(x.device)`. The function may also
       return the array;

@@ -27,7 +27,8 @@ class ItemPerElement(Rule):
     gets a name before or is copied (`int(tensor[i].cpu().numpy())`), or if the loop takes it from `enumerate(tensor)`
     or `zip(tensor, names)`, and `tensor[i, j].cpu()` in loops that bind `i` and `j`. The tensor is seen to be one
     tensor, by how it is made, passed or used (`tensor.size()`, `tensor.device`), or is a row of something that a
-    training step computes on, and is the same in all iterations. Several reads of one tensor in one loop are one
+    training step computes on, and is the same in all iterations. It may be an attribute of `self` that the loop does
+    not set: `self.losses[i].item()`. Several reads of one tensor, or of attributes of `self`, in one loop are one
     finding.
 
     Not reported: loops over a tensor that is seen to be on the CPU, lists of tensors, tensors that an iteration makes,
@@ -79,12 +80,16 @@ class ItemPerElement(Rule):
         return may_read_elements(sketch)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
+        from torchlint.model.syntax.dotted import is_attribute_of_self
+
         from ._element_reads import ElementReads
 
         grouped: dict[tuple[object, str], list[ElementRead]] = {}
         for read in module.fact(ElementReads).all():
-            grouped.setdefault((read.loop, module.code(read.tensor)), []).append(read)
-        for (_, name), (read, *others) in grouped.items():
+            key = "self" if is_attribute_of_self(read.tensor) else module.code(read.tensor)
+            grouped.setdefault((read.loop, key), []).append(read)
+        for read, *others in grouped.values():
+            name = module.code(read.tensor)
             short = f"`{name}`" if len(name) <= 40 else "the tensor"
             notes = (
                 () if read.loop is read.node else (Note.at(module, read.loop, "one element per iteration of the loop"),)

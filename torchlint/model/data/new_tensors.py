@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
@@ -77,6 +77,9 @@ class NewTensors(ForestFact):
             given = node.args[0].value if node.args and not node.args[0].star else None
             plain = all(map(_means_nothing, node.args[1:]))
             return self._new(given, held=held, filled=filled) if given is not None and plain else None
+        if name in ("torch.nn.Parameter", "torch.nn.parameter.Parameter"):
+            made = self._new(node.args[0].value, held=held) if node.args and not node.args[0].star else None
+            return None if made is None else replace(made, hosted=True)  # the copy is no leaf
         if name.startswith("torch."):
             return self._of_function(node, name, held, filled)
         if name.startswith("numpy."):
@@ -164,8 +167,11 @@ class NewTensors(ForestFact):
             return self._of_array(arrays[0]) if len(arrays) == 1 else None
         if isinstance(node, cst.ListComp):  # `np.concatenate([... for i in range(count)])`
             over = node.for_in.iter
-            is_counted = isinstance(over, cst.Call) and self._module.name_of(over.func) == "builtins.range"
-            return self._of_array(node.elt) if is_counted else None
+            if node.for_in.ifs or not isinstance(over, cst.Call) or self._module.name_of(over.func) != "builtins.range":
+                return None
+            is_counted = self._numbers.is_number(node.elt)
+            is_computed = is_counted and not self._module.tree.inside(node.elt, cst.Call, cst.Subscript)
+            return self._of_array(over if is_computed else node.elt)
         if not isinstance(node, cst.Call):
             return None
         name = self._module.name_of(node.func) or ""
@@ -216,18 +222,37 @@ class NewTensors(ForestFact):
         """
         tree = self._module.tree
         move = tree.statement_of(node)
-        if given.path or not _rebinds(move, node.value):
+        if not self._rebinds(move, node):
             return None
         made = tree.statement_of(given.node)
         if not self._is_beside(node) or self._is_kept(tree.parent(made) or made, node.value):
             return None
-        uses = tree.names.get(node.value, [])
-        between = uses[
-            bisect_right(uses, tree.index(made), key=tree.index) : bisect_left(uses, tree.index(move), key=tree.index)
-        ]
+        between = self._uses(node.value, tree.index(made) + 1, tree.index(move))
         if all(tree.within(use, made) or tree.exclusive(use, move) or self._fills(use) for use in between):
-            return given.value
+            return unpacked(given.value, given.path)
         return None
+
+    def _uses(self, name: str, start: int, end: int) -> list[cst.Name]:
+        """The uses of a name between two places of the tree."""
+        uses, index = self._module.tree.names.get(name, []), self._module.tree.index
+        return uses[bisect_left(uses, start, key=index) : bisect_left(uses, end, key=index)]
+
+    def _rebinds(self, statement: cst.CSTNode, node: cst.Name) -> bool:
+        """Whether a statement only gives a name what it moves: ``x = x.cuda()``, ``x, y = x.cuda(), y.cuda()``."""
+        if not isinstance(statement, cst.Assign) or len(statement.targets) != 1:
+            return False
+        target: cst.BaseExpression = statement.targets[0].target
+        value = statement.value
+        if (
+            isinstance(target, cst.Tuple)
+            and isinstance(value, cst.Tuple)
+            and len(target.elements) == len(value.elements)
+        ):
+            pairs = zip(target.elements, value.elements, strict=True)
+            uses = self._uses(node.value, self._module.tree.index(value), self._module.tree.last(value) + 1)
+            using = [one.value for one, given in pairs if any(self._module.tree.within(use, given) for use in uses)]
+            target = using[0] if len(using) == 1 else target
+        return isinstance(target, cst.Name) and target.value == node.value
 
     def _fills(self, use: cst.CSTNode) -> bool:
         """Whether a statement only gives all elements of a tensor a value: ``labels.fill_(1)``."""
@@ -317,12 +342,6 @@ class NewTensors(ForestFact):
             isinstance(above, cst.Call) and (self._module.name_of(above.func) or "").startswith("torch.jit.")
             for above in self._module.tree.ancestors(node)
         )
-
-
-def _rebinds(statement: cst.CSTNode, name: str) -> bool:
-    """Whether a statement is ``name = ...``."""
-    target = statement.targets[0].target if isinstance(statement, cst.Assign) and len(statement.targets) == 1 else None
-    return isinstance(target, cst.Name) and target.value == name
 
 
 def _means_nothing(argument: cst.Arg) -> bool:
