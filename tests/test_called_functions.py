@@ -113,6 +113,21 @@ def test_functions_of_a_dict_that_train_no_network_are_left_alone(losses: str, t
     assert not found(tmp_path, {"losses": losses, "train": TRAIN, "main": main})["train"]
 
 
+def test_a_loss_that_takes_gradients_of_inputs_is_reported_where_the_loop_runs_it(tmp_path: Path) -> None:
+    main = "from train import train\n\ntrain(loader, 'noise')\n"
+    taken = "    (slope,) = torch.autograd.grad(images.square().sum(), images)\n    return slope.mean() +"
+    losses = "import torch\n" + LOSSES.replace("    return", taken, 1)
+    assert len(found(tmp_path, {"losses": losses, "train": TRAIN, "main": main})["train"]) == 1
+
+
+def test_a_loss_of_another_file_that_differentiates_twice_is_left_alone(tmp_path: Path) -> None:
+    main = "from train import train\n\ntrain(loader, 'noise')\n"
+    taken = "torch.autograd.grad(model(images).sum(), images, create_graph=True)[0].square().mean()"
+    losses = LOSSES.replace("(model(images) - images).square().mean()", taken)
+    losses = "import torch\n" + losses.replace("(model(images * 2) - images).square().mean()", taken)
+    assert not found(tmp_path, {"losses": losses, "train": TRAIN, "main": main})["train"]
+
+
 def test_the_loop_of_a_base_class_runs_the_step_of_another_file(tmp_path: Path) -> None:
     findings = found(tmp_path, {"engine": ENGINE, "softmax": SOFTMAX, "main": MAIN})
     assert len(findings["softmax"]) == 1

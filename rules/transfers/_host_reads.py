@@ -251,7 +251,7 @@ class HostReads:
         func = call.func
         if type(func) is cst.Attribute and func.attr.value == "item":
             return bare(func.value)
-        if self._is_copy(call) and reduction(self._module, call) is not None:
+        if self._is_copy(call) and (reduction(self._module, call) is not None or self._is_added_up(call)):
             return bare(call)
         if type(func) is cst.Attribute and func.attr.value in ("numpy", "tolist") and not call.args:
             tensor = bare(func.value)
@@ -268,6 +268,14 @@ class HostReads:
     def _is_copy(self, call: cst.Call) -> bool:
         """``x.cpu()``."""
         return isinstance(call.func, cst.Attribute) and call.func.attr.value == "cpu" and not call.args
+
+    def _is_added_up(self, copy: cst.Call) -> bool:
+        """``total += loss.detach().cpu()``, also with a weight: a single number that stays a tensor."""
+        above = self._tree.parent(copy)
+        if isinstance(above, cst.BinaryOperation) and isinstance(above.operator, (cst.Multiply, cst.Divide)):
+            above = self._tree.parent(above)
+        is_sum = isinstance(above, cst.AugAssign) and isinstance(above.operator, cst.AddAssign)
+        return is_sum and self._tensors.is_scalar(bare(copy))
 
     def _is_copied(self, node: cst.BaseExpression) -> bool:
         """``x.detach().cpu().numpy()``."""

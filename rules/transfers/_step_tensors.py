@@ -244,7 +244,7 @@ class StepTensors(ForestFact):
         return node
 
     def is_scalar(self, node: cst.CSTNode) -> bool:
-        """Whether ``node`` is a single number: a backward pass starts from this name, or it is a mean or a sum."""
+        """Whether ``node`` is a single number: a mean or a sum, or a backward pass starts from it or from its sum."""
         if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and not node.args:
             return node.func.attr.value in _REDUCTIONS
         return (dotted_name(node), self._module.function_of(node)) in self._scalars
@@ -257,7 +257,7 @@ class StepTensors(ForestFact):
             if is_backward(call) and all(item.keyword for item in call.args) and isinstance(call.func, cst.Attribute)
             for part in self._unscaled(call.func.value)
         ]
-        return {(dotted_name(root), self._module.function_of(root)) for root in roots if dotted_name(root)}
+        return self._reached(self._weighted, [root for root in roots if dotted_name(root)])
 
     def _unscaled(self, root: cst.BaseExpression) -> list[cst.CSTNode]:
         """``root``, or what a scaler scales: ``loss`` of ``scaler.scale(loss)``."""
@@ -300,7 +300,7 @@ class StepTensors(ForestFact):
 
     @cached_property
     def _terms(self) -> set[tuple[str | None, cst.FunctionDef | None]]:
-        return self._reached(self._added)
+        return self._reached(self._added, self._backward_roots)
 
     def is_addend(self, node: cst.CSTNode) -> bool:
         """Whether ``node`` is a name that is added to such a loss, and no weight of one."""
@@ -308,14 +308,14 @@ class StepTensors(ForestFact):
 
     @cached_property
     def _addends(self) -> set[tuple[str | None, cst.FunctionDef | None]]:
-        return self._reached(self._weighted)
+        return self._reached(self._weighted, self._backward_roots)
 
     def _reached(
-        self, parts: Callable[[cst.CSTNode], list[cst.CSTNode]]
+        self, parts: Callable[[cst.CSTNode], list[cst.CSTNode]], roots: list[cst.CSTNode]
     ) -> set[tuple[str | None, cst.FunctionDef | None]]:
-        """The names that the losses of the file are made of, of which ``parts`` gives those of one expression."""
+        """The names that ``roots``, losses, are made of, of which ``parts`` gives those of one expression."""
         flow = self._module.fact(DataFlow)
-        waiting = list(self._backward_roots)
+        waiting = list(roots)
         found: dict[cst.CSTNode, None] = {}
         while waiting:
             part = waiting.pop()

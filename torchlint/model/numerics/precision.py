@@ -19,7 +19,7 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Device, Role
 from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.climbing import nearest
-from torchlint.model.syntax.dotted import dotted_name, last_name
+from torchlint.model.syntax.dotted import called_name, dotted_name, last_name
 from torchlint.model.syntax.scopes import COMPREHENSIONS
 from torchlint.model.training.data_flow import DataFlow
 from torchlint.model.training.host_training import HostTraining
@@ -72,6 +72,13 @@ _WEIGHTS = re.compile(r"param|weight|theta|vars", re.IGNORECASE)
 _LARGE = 1 << 20
 #: How the names of classes end that are one linear layer.
 _LINEAR = ("inear", "LogisticRegression")
+#: What the methods of an autograd function may call if they only change elements, whatever their dtype.
+_ELEMENTWISE = frozenset(
+    "save_for_backward mark_non_differentiable needs_input_grad view_as view reshape expand_as clone detach size neg "
+    "sign round floor ceil clamp clamp_ abs sigmoid tanh relu exp mul mul_ div div_ add add_ sub sub_ pow sqrt gt ge "
+    "lt le eq ne masked_fill masked_fill_ where zeros_like ones_like new_zeros new_ones float type_as len isinstance "
+    "contiguous".split()
+)
 _HALVES = frozenset({"torch.float16", "torch.half", "torch.bfloat16"})
 
 
@@ -118,6 +125,7 @@ class Precision:
             if not any(module.fact(Autocasts).is_on(call) for call in (step.forward, step.call))
             and not self._runs_on_host(step)
             and not module.fact(HostTraining).is_done_by(step.loop)
+            and not self._differentiates_around(step.forward)
             and not all(module.fact(Sizes).is_tiny(network) for network in module.fact(Steps).networks(step))
             and not self._trains_linear_layer(step)
         ]
@@ -280,17 +288,24 @@ class Precision:
         """Whether the file takes gradients of gradients, or of inputs: penalties, forces, meta learning."""
         return self._differentiates_twice(own=True)
 
+    def _differentiates_around(self, forward: cst.Call) -> bool:
+        """Whether the function around a forward pass takes such gradients, perhaps in another file: score matching."""
+        function = self._module.function_of(forward)
+        return function is not None and any(map(self._differentiates, self._module.tree.calls_in(function.body)))
+
+    def _differentiates(self, call: cst.Call) -> bool:
+        name = self._module.name_of(call.func) or ""
+        if name.startswith(("torch.func.", "torch.autograd.functional.")):
+            return True
+        if any(item.keyword is not None and item.keyword.value == "create_graph" for item in call.args):
+            return True
+        return name == "torch.autograd.grad" and not self._is_of_inputs(call)
+
     def _differentiates_twice(self, *, own: bool) -> bool:
         module = self._module
         calls = [call for call in module.tree.calls if not own or module.is_own(call)]
-        for call in calls:
-            name = module.name_of(call.func) or ""
-            if name.startswith(("torch.func.", "torch.autograd.functional.")):
-                return True
-            if any(item.keyword is not None and item.keyword.value == "create_graph" for item in call.args):
-                return True
-            if name == "torch.autograd.grad" and not self._is_of_inputs(call):
-                return True
+        if any(map(self._differentiates, calls)):
+            return True
         functions = [item for item in module.tree.functions if not own or module.is_own(item)]
         return any(_PENALTIES.search(item.name.value) for item in functions) or any(
             _PENALTIES.search(dotted_name(call.func) or "") for call in calls
@@ -329,8 +344,18 @@ class Precision:
     def _defines_kernels(self, *, own: bool) -> bool:
         definitions, tree = self._module.definitions, self._module.tree
         return any(
-            name == "torch.autograd.Function"
+            name == "torch.autograd.Function" and not self._is_elementwise(definition)
             for definition in tree.classes
             if not own or self._module.is_own(definition)
             for name in definitions.base_names(definition)
+        )
+
+    def _is_elementwise(self, definition: cst.ClassDef) -> bool:
+        """Whether an autograd function works in any dtype: a reversed gradient, a sign with a straight-through one."""
+        if self._module.tree.inside(definition, cst.MatrixMultiply):
+            return False
+        return all(
+            called_name(call) in _ELEMENTWISE
+            and (self._module.name_of(call.func) or "torch").partition(".")[0] in ("torch", "builtins")
+            for call in self._module.tree.calls_in(definition.body)
         )

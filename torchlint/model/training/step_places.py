@@ -41,6 +41,8 @@ _FORWARDS = frozenset({"forward", "training_step", "validation_step", "test_step
 _OPTIMIZERS = re.compile(r"torch\.optim\.(?!lr_scheduler)")
 #: Names of functions and classes that run after the training.
 _INFERRING = re.compile(r"infer|(^|_)test(_|$)|(^|_)generat(e|ion)$|beam|greedy|decoding|post_?proc", re.IGNORECASE)
+#: ... unless they begin by saying that they train, too: `trainval_inference`, `train_greedy`.
+_TRAINING = re.compile(r"_*train(?!ed)", re.IGNORECASE)
 
 #: Whether a node, given first, runs whenever the loop or function given second does.
 Passes = Callable[[cst.CSTNode, cst.CSTNode], bool]
@@ -142,7 +144,8 @@ class StepPlaces(ForestFact):
         """Whether the name of the function around ``node``, or of its class, says that it does not train."""
         function = self._module.function_of(node)
         owner = self._module.tree.class_of(function) if function is not None else None
-        return any(item is not None and _INFERRING.search(item.name.value) for item in (function, owner))
+        names = [item.name.value for item in (function, owner) if item is not None]
+        return any(_INFERRING.search(name) and not _TRAINING.match(name) for name in names)
 
     def _evaluates(self, node: cst.CSTNode) -> bool:
         """Whether the function around ``node`` has switched a network to evaluation mode, and records no gradients."""

@@ -242,11 +242,10 @@ class Steps(ForestFact):
         if inputs.are_optimized:
             return []
         backwards, purposes = self._module.fact(Gradients).backwards, self._module.fact(Purposes)
+        backwards = [call for call in backwards if is_backward(call) or "scaler" in (dotted_name(call.func) or "")]
         files = {self._module.tree.root_of(call) for call in backwards}
         for backward in backwards:
             if purposes.is_test(backward) or purposes.is_self_test(backward):
-                continue
-            if not is_backward(backward) and "scaler" not in (dotted_name(backward.func) or ""):
                 continue
             if self._module.name_of(backward.func) == "torch.distributed.autograd.backward":
                 continue  # the forward runs in other processes
