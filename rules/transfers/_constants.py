@@ -9,6 +9,7 @@ from functools import cached_property
 
 import libcst as cst
 
+from torchlint.model.data.new_tensors import NewTensors
 from torchlint.model.data.placement import Placement
 from torchlint.model.module import Module
 from torchlint.model.semantics.dispatch import Dispatch
@@ -84,6 +85,8 @@ class ConstantUploads:
         data = self._data(factory)
         if data is None or not self._values.is_constant(data) or self._may_be_there(factory, data):
             return None
+        if self._module.fact(NewTensors).of(factory) is not None:
+            return None  # made of sizes and numbers alone, it can be made on the device
         copied = self._copying(factory)
         named = copied is None and self._is_copied_later(factory)
         node = factory if named else copied

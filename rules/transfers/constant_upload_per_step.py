@@ -29,7 +29,7 @@ class ConstantUploadPerStep(Rule):
     code that runs at every n-th step (`if step % 100 == 0:`), branches for what is rare (no objects in a batch, an
     export), networks that the file gives to `torch.compile`, which folds the constant into its graph, code for an
     export by the names of its function, class or file, and classes that are not networks and that no step is seen to
-    call, such as transforms of single images.
+    call, such as transforms of single images. TL206 reports arrays of sizes and numbers alone (`np.linspace(0, 1, n)`).
 
     ## Why it is slow
     The values are in pageable memory of the host. The copy is queued behind the kernels that are already there, and the
