@@ -24,6 +24,7 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Device, Role, iterated, named_device
 from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.dotted import called_name, last_name
+from torchlint.model.syntax.main_guard import is_below_main_guard
 from torchlint.model.syntax.parameters import owner_of
 from torchlint.model.training import loops
 from torchlint.model.training.loops import Loops, batch_origins
@@ -384,7 +385,8 @@ class Loading(ForestFact):
             return None
         if self._module.fact(Memory).holds(dataset) and not self._datasets.collation_reads_files(loader):
             return None
-        copied = self.consumers(loader) if self.transfers(loader) else ()
+        is_copied = bool(self.transfers(loader)) and not is_below_main_guard(self._tree, loader.node)
+        copied = self.consumers(loader) if is_copied else ()
         return self.feeds_network(loader) or next(iter(copied), None)
 
     def _uses_gpu(self, loader: Call) -> bool:

@@ -55,7 +55,8 @@ class DiscardedGraphs:
     def _runs_network(self, call: cst.Call, home: cst.FunctionDef) -> bool:
         """Whether ``call`` runs a network, or a method of the object that does: ``self.value(state)``.
 
-        In an object that does not train itself, the method may keep nothing else, and the output must be detached.
+        In an object that does not train itself, only `forward` counts, the method may keep nothing else, and the output
+        must be detached.
         """
         networks, gradients = self._module.fact(Networks), self._module.fact(Gradients)
         if networks.runs_network(call):
@@ -67,6 +68,8 @@ class DiscardedGraphs:
             return False  # as MAML does
         if gradients.backwards and gradients.trains(home):
             return True
+        if home.name.value != "forward":
+            return False  # it may be chosen by its name, as for beam search, where gradients are off
         return self._uses.only_leaves_graph(call, home) and not any(map(self._keeps, methods))
 
     def _keeps(self, method: cst.FunctionDef) -> bool:
@@ -137,6 +140,8 @@ class DiscardedGraphs:
         if isinstance(home, cst.FunctionDef) and home.name.value != "main":
             return ""
         if not {"load_state_dict", "load"} & words or words & _DIFFERENTIATING or self._uses.is_given_away(call, home):
+            return ""
+        if isinstance(home, cst.FunctionDef) and self._uses.converts_without_detach(call, home):
             return ""
         is_read = not module.fact(TrialRuns).is_given_numbers(call) and self._uses.is_only_read(call, home)
         only = is_read or self._uses.leaves_graph(call, home)
