@@ -59,17 +59,24 @@ class TensorForms(ForestFact):
         self._used: dict[tuple[Scope, str], bool] = {}
 
     def is_used_as_tensor(self, node: cst.BaseExpression) -> bool:
-        """Whether a variable is used as neither an array nor a list can be: ``x.size()``, ``torch.zeros_like(x)``."""
+        """Whether a variable is used as neither an array nor a list can be: ``x.size()``, ``torch.zeros_like(x)``.
+
+        Not if the code asks for its type: then, it may also be a list.
+        """
         home = self._module.names.home_of(node) if isinstance(node, cst.Name) else None
         if home is None or not isinstance(node, cst.Name):
             return False
         if (home, node.value) not in self._used:
-            owners = map(self._module.tree.parent, self._module.names.uses_in(home, node.value))
-            self._used[home, node.value] = any(
+            owners = list(map(self._module.tree.parent, self._module.names.uses_in(home, node.value)))
+            self._used[home, node.value] = not any(map(self._is_asked_for_type, owners)) and any(
                 self._is_of_tensor(owner) if isinstance(owner, cst.Attribute) else self._is_copied_form(owner)
                 for owner in owners
             )
         return self._used[home, node.value]
+
+    def _is_asked_for_type(self, argument: cst.CSTNode | None) -> bool:
+        call = self._module.tree.parent(argument) if isinstance(argument, cst.Arg) else None
+        return isinstance(call, cst.Call) and self._module.name_of(call.func) == "builtins.isinstance"
 
     def _is_copied_form(self, argument: cst.CSTNode | None) -> bool:
         """Whether an argument is what ``torch.zeros_like`` and the like are given first."""
