@@ -14,6 +14,8 @@ from torchlint.rule.bindings import FUNCTIONS, BindingKind, Bound, Function
 from torchlint.rule.sketch import Sketch, root_of
 from torchlint.source.lexemes import code_of, names
 
+from ._words import CONVERTING
+
 _BUILTINS = frozenset(dir(builtins))
 _IMPORTS = (ast.Import, ast.ImportFrom)
 _DEFINITIONS = (*FUNCTIONS, ast.ClassDef)
@@ -22,7 +24,7 @@ _TRAINING = frozenset("backward manual_backward fused_backward autograd func fun
 #: What a method of a network that only predicts contains: it evaluates the network, detaches, reads or shows outputs.
 _LEAVING = re.compile(
     r"\beval\b|volatile|\.detach|(?<!utils)\.data\b|\.item\b|tolist|\.numpy\b|argm|\)\[1\]|"
-    r"(?<![\w.])(?:float|int)\(|\b(?:as)?array\(|"
+    rf"{CONVERTING}|"
     rf"\b(?:{'|'.join(sorted(SHOWING))})\("
 )
 #: The attributes by which wrappers have their network.

@@ -35,6 +35,8 @@ _DETACHED = (
 _TRAINED = ".backward("
 #: A function that computes a loss, maybe from detached outputs, for another file that trains.
 _LOSS = re.compile(r"def \w{0,40}loss")
+#: Functions that read a tensor, by their names: `float(x)`, `np.array(x)`.
+CONVERTING = r"(?<![\w.])(?:float|int)\(|\b(?:as)?array\("
 RECORDING_WORDS = (
     ("torch", ".cuda()", ".to(device", ".to(self.device", ".eval()", *_DETACHED),
     (
@@ -51,7 +53,7 @@ RECORDING_WORDS = (
         ".sample()",
         ")[1]",
         _GIVEN,
-        re.compile(r"(?<![\w.])(?:float|int)\(|\b(?:as)?array\("),
+        re.compile(CONVERTING),
     ),
     (*_SIGNS, *_SCRIPTS, *_DETACHED, *_OWNED, ".detach(),", _GIVEN, _TRAINED, _LOSS),
 )

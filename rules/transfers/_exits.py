@@ -6,6 +6,8 @@ import libcst as cst
 
 from torchlint.model.forest import Forest
 
+from ._number_reads import bare
+
 _METHODS = frozenset({"item", "tolist", "numpy", "cpu", "size", "dim", "numel", "nelement"})
 _ATTRIBUTES = frozenset({"shape", "dtype", "device", "ndim", "is_cuda"})
 _FUNCTIONS = frozenset(
@@ -30,15 +32,5 @@ def leaves_device(forest: Forest, part: cst.CSTNode) -> bool:
 
 def copied(node: cst.BaseExpression) -> cst.BaseExpression:
     """The tensor that ``node`` is a copy of on the CPU: ``x`` of ``x.detach().cpu().numpy()``; else ``node`` itself."""
-    found, is_copied = node, False
-    while True:
-        if isinstance(found, cst.Attribute) and found.attr.value == "data":
-            found = found.value
-        elif isinstance(found, cst.Call) and isinstance(found.func, cst.Attribute) and not found.args:
-            if found.func.attr.value not in _COPYING:
-                break
-            is_copied = is_copied or found.func.attr.value == "cpu"
-            found = found.func.value
-        else:
-            break
-    return found if is_copied else node
+    found = bare(node, _COPYING)
+    return found if bare(node, _COPYING - {"cpu"}) is not found else node

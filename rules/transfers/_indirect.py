@@ -13,7 +13,6 @@ from torchlint.model.data.placement import Move, Placement
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Device
-from torchlint.model.syntax.main_guard import is_main_guard
 from torchlint.model.syntax.parameters import first_parameter, owner_of
 from torchlint.model.syntax.scopes import Binding
 from torchlint.source.lexemes import comments_in
@@ -60,9 +59,7 @@ class IndirectMoves(ForestFact):
 
     def _is_self_test(self, call: cst.Call) -> bool:
         """Whether ``call`` is in a function that exists only for a self-test: its tensors are usually on the CPU."""
-        return self._module.function_of(call) is not None and any(
-            isinstance(above, cst.If) and is_main_guard(above.test) for above in self._module.tree.ancestors(call)
-        )
+        return self._module.function_of(call) is not None and self._module.is_in_guard(call)
 
     def _is_traced(self, call: cst.Call) -> bool:
         """Whether a comment of the function, there or above, says that a trace records casts."""

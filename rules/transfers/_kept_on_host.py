@@ -10,6 +10,7 @@ from torchlint.model.data.creation import WHOLE
 from torchlint.model.data.host_factories import HostFactories
 from torchlint.model.module import Module
 from torchlint.model.semantics.device_tests import asks_for_device
+from torchlint.model.semantics.knowledge import PARAMETER
 from torchlint.model.semantics.stores import Stores
 from torchlint.model.syntax.calls import changes_in_place
 from torchlint.model.syntax.climbing import climb, nearest
@@ -163,7 +164,7 @@ class KeptOnHost:
         name = self._module.name_of(value.func) or ""
         if name.startswith("torch.nn.init."):
             return bool(value.args) and self._may_be_without(value.args[0].value)
-        return name in ("torch.nn.Parameter", "torch.nn.parameter.Parameter")
+        return name in PARAMETER
 
     def _is_reached(self, binding: Binding) -> bool:
         """Whether a call of a constructor may set an attribute, as far as literal arguments and defaults decide."""

@@ -351,9 +351,11 @@ class Forest:
 
     def under_main_guard(self, node: cst.CSTNode) -> bool:
         """Whether ``node`` runs only when the file is run as a script (or inside a function)."""
-        return self.tree.function_of(node) is not None or any(
-            isinstance(item, cst.If) and is_main_guard(item.test) for item in self.tree.ancestors(node)
-        )
+        return self.tree.function_of(node) is not None or self.is_in_guard(node)
+
+    def is_in_guard(self, node: cst.CSTNode) -> bool:
+        """Whether ``node`` is in an ``if __name__ == "__main__":``, maybe in a function that is defined there."""
+        return any(isinstance(item, cst.If) and is_main_guard(item.test) for item in self.tree.ancestors(node))
 
 
 class Tables:

@@ -24,7 +24,6 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Device, Role, iterated, named_device
 from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.dotted import called_name, last_name
-from torchlint.model.syntax.main_guard import is_below_main_guard
 from torchlint.model.syntax.parameters import owner_of
 from torchlint.model.training import loops
 from torchlint.model.training.loops import Loops, batch_origins
@@ -385,7 +384,7 @@ class Loading(ForestFact):
             return None
         if self._module.fact(Memory).holds(dataset) and not self._datasets.collation_reads_files(loader):
             return None
-        is_copied = bool(self.transfers(loader)) and not is_below_main_guard(self._tree, loader.node)
+        is_copied = bool(self.transfers(loader)) and not self._module.is_in_guard(loader.node)
         copied = self.consumers(loader) if is_copied else ()
         return self.feeds_network(loader) or next(iter(copied), None)
 

@@ -21,6 +21,7 @@ from torchlint.model.data.host_factories import (
 from torchlint.model.data.numbers import Numbers
 from torchlint.model.data.returned_tensors import ReturnedTensors
 from torchlint.model.forest import Forest, ForestFact
+from torchlint.model.semantics.knowledge import PARAMETER
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.scopes import Binding, unpacked
 
@@ -77,7 +78,7 @@ class NewTensors(ForestFact):
             given = node.args[0].value if node.args and not node.args[0].star else None
             plain = all(map(_means_nothing, node.args[1:]))
             return self._new(given, held=held, filled=filled) if given is not None and plain else None
-        if name in ("torch.nn.Parameter", "torch.nn.parameter.Parameter"):
+        if name in PARAMETER:
             made = self._new(node.args[0].value, held=held) if node.args and not node.args[0].star else None
             return None if made is None else replace(made, hosted=True)  # the copy is no leaf
         if name.startswith("torch."):

@@ -140,7 +140,7 @@ class MixedWrites(ForestFact):
                 return _FLOAT32
             return self._formats(first, depth - 1) if _NEUTRAL_LAYERS.fullmatch(layer) else _BITS16
         full_name = module.name_of(func) or ""
-        if full_name in ("torch.nn.Parameter", "torch.nn.parameter.Parameter"):
+        if full_name in knowledge.PARAMETER:
             return _FLOAT32
         owner = func.value if isinstance(func, cst.Attribute) and not full_name else None
         if full_name and not full_name.startswith("torch."):

@@ -169,6 +169,8 @@ IN_MEMORY_DATASETS = frozenset({"torch.utils.data.TensorDataset"})
 
 #: Functions that return a number.
 NUMBERS = frozenset({"torch.distributed.get_rank", "torch.distributed.get_world_size", "torch.cuda.device_count"})
+#: The class of parameters, under its two names.
+PARAMETER = frozenset({"torch.nn.Parameter", "torch.nn.parameter.Parameter"})
 #: Functions that return the norm of all gradients, a tensor.
 GRADIENT_NORMS = frozenset(f"torch.nn.utils.{name}" for name in ("clip_grad_norm_", "clip_grad_norm", "get_total_norm"))
 #: Keys of dictionaries: ``subject["scan"][torchio.DATA]``.

@@ -19,16 +19,10 @@ class CyclicMemo(Generic[_Key, _Answer]):
     """Keeps each answer; one that a cycle cut short only until the outermost question is answered."""
 
     def __init__(
-        self,
-        unknown: _Answer,
-        max_depth: int,
-        is_settled: Callable[[_Answer], bool] = lambda answer: False,
-        *,
-        repeated: _Answer | None = None,
+        self, unknown: _Answer, max_depth: int, is_settled: Callable[[_Answer], bool] = lambda answer: False
     ) -> None:
-        """``unknown`` answers beyond ``max_depth``, and ``repeated`` within a cycle; what ``is_settled`` stays."""
+        """``unknown`` answers within a cycle and beyond ``max_depth``; an answer that ``is_settled`` stays."""
         self._unknown = unknown
-        self._repeated = unknown if repeated is None else repeated
         self._max_depth = max_depth
         self._is_settled = is_settled
         self._known: dict[_Key, _Answer] = {}
@@ -45,7 +39,7 @@ class CyclicMemo(Generic[_Key, _Answer]):
             return known
         if key in self._running or self._depth > self._max_depth:
             self._is_cut = True
-            return self._repeated if key in self._running else self._unknown
+            return self._unknown
         deadline.keep()
         outer, self._is_cut = self._is_cut, False
         self._running.add(key)
@@ -65,10 +59,10 @@ class CyclicMemo(Generic[_Key, _Answer]):
         return answer
 
     def guard(self, key: Hashable, find: Callable[[], _Answer]) -> _Answer:
-        """What ``find`` gives, which is not kept; within a cycle through ``key`` the repeated one."""
+        """What ``find`` gives, which is not kept; within a cycle through ``key`` the unknown answer."""
         if key in self._running:
             self._is_cut = True
-            return self._repeated
+            return self._unknown
         self._running.add(key)
         try:
             return find()

@@ -8,7 +8,7 @@ from torchlint.model.data.creation import FACTORIES, LEGACY
 from torchlint.model.data.devices import Devices
 from torchlint.model.data.placement import Move, Placement
 from torchlint.model.forest import Forest, ForestFact
-from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.semantics.knowledge import PARAMETER, Kind
 from torchlint.model.semantics.options import Options
 from torchlint.model.semantics.value import Device
 from torchlint.model.syntax.climbing import climb
@@ -20,7 +20,8 @@ from torchlint.model.training.loops import is_step
 _KEEPING = ("builtins.", "torch.optim.", "torch.nn.utils.", "torch.save")
 #: Layers that move something to a GPU.
 _PARALLEL = "Parallel"
-_PARAMETERS = ("torch.nn.Parameter", "torch.nn.parameter.Parameter", "torch.autograd.Variable")
+#: What makes a tensor of a tensor, on the same device.
+_PARAMETERS = PARAMETER | {"torch.autograd.Variable"}
 #: The maximum number of functions that a network is followed into, and of classes that are part of it.
 _DEPTH = 3
 

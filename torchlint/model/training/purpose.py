@@ -11,7 +11,6 @@ from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.climbing import nearest
 from torchlint.model.syntax.literals import value_of
-from torchlint.model.syntax.main_guard import is_main_guard
 from torchlint.model.syntax.scopes import COMPREHENSIONS
 from torchlint.model.training.failures import Failures
 from torchlint.model.training.loops import Loops, is_backward, is_step
@@ -124,11 +123,7 @@ class Purposes(ForestFact):
 
         A file is a script if it steps an optimizer, parses arguments or loads weights.
         """
-        guard = next(
-            (above for above in self._tree.ancestors(node) if isinstance(above, cst.If) and is_main_guard(above.test)),
-            None,
-        )
-        if guard is None or self._tree.function_of(node) is not None:
+        if self._tree.function_of(node) is not None or not self._forest.is_in_guard(node):
             return False
         root = self._tree.root_of(node)
         defines = any(

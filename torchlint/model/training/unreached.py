@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 
 import libcst as cst
@@ -22,33 +23,43 @@ class Unreached(ForestFact):
         """The functions and methods of a file that a second definition of the same name replaces before they run."""
         if is_notebook(self._forest.file_of_root[root].path):
             return  # the cells in between may have run them
-        owners = [root, *self._tree.inside(root, cst.ClassDef)]
-        for owner in owners:
+        pairs = list(self._defined_again(root))
+        running = self._running(root) if pairs else []
+        yield from (function for function, last in pairs if not self._may_run(function, last, running))
+
+    def _defined_again(self, root: cst.CSTNode) -> Iterator[tuple[cst.FunctionDef, cst.FunctionDef]]:
+        """The functions and methods of a file that are defined again, each with the last definition."""
+        for owner in (root, *self._tree.inside(root, cst.ClassDef)):
             for bindings in self._tree.scopes[owner].bindings.values():
                 functions = [item.node for item in bindings if isinstance(item.node, cst.FunctionDef)]
                 last = functions[-1] if len(functions) > 1 and self._is_in_block_of(functions[-1], owner) else None
                 for function in functions[:-1]:
                     if last is not None and not function.decorators and self._is_in_block_of(function, owner):
-                        if not self._may_run(function, last, root):
-                            yield function
+                        yield function, last
 
     def _is_in_block_of(self, function: cst.FunctionDef, owner: cst.CSTNode) -> bool:
         """Whether a definition is under no condition."""
         block = self._tree.parent(function)
         return block is owner or (isinstance(owner, cst.ClassDef) and block is owner.body)
 
-    def _may_run(self, function: cst.FunctionDef, last: cst.FunctionDef, root: cst.CSTNode) -> bool:
-        """Whether something between two definitions, outside of functions, may name or run the first one."""
-        begin, end = self._tree.last(function), self._tree.index(last.body)
-        uses = self._tree.names.get(function.name.value, ())
-        if any(begin < self._tree.index(use) < end and self._tree.function_of(use) is None for use in uses):
+    def _may_run(self, function: cst.FunctionDef, last: cst.FunctionDef, running: Sequence[int]) -> bool:
+        """Whether something between two definitions, outside of functions, may name or run the first one.
+
+        ``running`` are the indices of the calls of the file that run its functions as soon as it is loaded.
+        """
+        index = self._tree.index
+        begin, end = self._tree.last(function) + 1, index(last.body)
+        uses = self._tree.names.get(function.name.value, [])
+        between = uses[bisect_left(uses, begin, key=index) : bisect_left(uses, end, key=index)]
+        if any(self._tree.function_of(use) is None for use in between):
             return True
-        return any(
-            begin < self._tree.index(call) < end
-            and self._tree.function_of(call) is None
-            and bool(self._forest.definitions.called(call, self._forest.values))
-            for call in self._tree.calls_in(root)
-        )
+        return bisect_left(running, begin) < bisect_left(running, end)
+
+    def _running(self, root: cst.CSTNode) -> list[int]:
+        """The indices of the calls outside of functions that run functions of the program, in order."""
+        called, values = self._forest.definitions.called, self._forest.values
+        calls = (call for call in self._tree.calls_in(root) if self._tree.function_of(call) is None)
+        return sorted(self._tree.index(call) for call in calls if called(call, values))
 
     def branches(self, root: cst.CSTNode, is_seen_whole: Callable[[cst.FunctionDef], bool]) -> Iterator[cst.CSTNode]:
         """The branches of functions that no call takes, as each passes a constant for a parameter in the condition.
