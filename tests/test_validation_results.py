@@ -11,7 +11,7 @@ from little_pairs import MakePair, a_device, result
 
 from torchlint.measure.figures import change_of, metric_change, ratio, seconds
 from torchlint.measure.pairs import Pair
-from torchlint.measure.results import Measurement, file_name, load, save
+from torchlint.measure.results import Measurement, file_name, load, load_all, save
 from validation import report
 from validation.pairs import ROOT
 
@@ -28,6 +28,18 @@ def test_results_come_back_as_they_were_written(make_pair: MakePair, tmp_path: P
     assert path.name == "nvidia-h200.json"
     assert load(path) == results
     assert [entry.name for entry in path.parent.iterdir()] == [path.name]
+
+
+def test_gpus_come_first_and_of_several_the_one_with_the_most_results(make_pair: MakePair, tmp_path: Path) -> None:
+    one, another = result(make_pair()), result(make_pair(), name="another")
+    devices = [
+        a_device(one, another, name="a CPU", kind="cpu"),
+        a_device(one, name="NVIDIA H100"),
+        a_device(one, another, name="NVIDIA H200"),
+    ]
+    for device in devices:
+        save(device, tmp_path / file_name(device.device))
+    assert [results.device for results in load_all(tmp_path)] == ["NVIDIA H200", "NVIDIA H100", "a CPU"]
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"device": 1, "environment": {}, "results": [{"name": "a"}]}'])

@@ -139,9 +139,13 @@ def _check(is_sound: bool, *texts: object) -> None:
 
 
 def load_all(folder: Path) -> list[Results]:
-    """The results of all devices: GPUs first, then by name."""
+    """The results of all devices: GPUs first, and of several the one with the most results."""
     loaded = [load(path) for path in sorted(folder.glob("*.json"))]
-    return sorted(loaded, key=lambda results: (results.environment["type"] != "cuda", results.device))
+
+    def order(results: Results) -> tuple[bool, int, str]:
+        return results.environment["type"] != "cuda", -len(results.results), results.device
+
+    return sorted(loaded, key=order)
 
 
 def save(results: Results, path: Path) -> None:
