@@ -354,3 +354,48 @@ def test_a_loader_of_a_training_that_another_file_distributes(
     main = MAIN.replace("model = torch.nn.Linear(4096, 4096).to(device)", wrapping)
     write(tmp_path, data=data, engine=ENGINE, main=main.format(data="data", engine="engine"))
     assert rows(tmp_path, "data", "TL814") == expected
+
+
+STEP = """\
+def train_epoch(model, loader, optimizer, device):
+    for images, labels in loader:
+        images = images.to(device)
+        loss = (model(images) - labels.to(device)).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+CALLER = """\
+import torch
+from step import train_epoch
+from torch.utils.data import DataLoader
+
+model = torch.nn.Linear(4096, 4096).cuda()
+loader = DataLoader(photos, num_workers=4, pin_memory=True)
+train_epoch(model, loader, torch.optim.Adam(model.parameters()), torch.device("cuda"))
+"""
+#: The loader of a test is not pinned, and its device is a CPU.
+CHECK = """\
+{imports}
+import torch
+from step import train_epoch
+from torch.utils.data import DataLoader
+
+
+class TestStep{base}:
+    def test_step(self):
+        model = torch.nn.Linear(4, 4)
+        train_epoch(model, DataLoader(digits), torch.optim.Adam(model.parameters()), torch.device("cpu"))
+"""
+
+
+@pytest.mark.parametrize(
+    ("imports", "base", "expected"),
+    [("import unittest", "(unittest.TestCase)", [3]), ("", "", [])],
+    ids=["a test", "another caller"],
+)
+def test_what_a_test_passes_says_nothing_about_the_program(
+    tmp_path: Path, imports: str, base: str, expected: list[int]
+) -> None:
+    write(tmp_path, step=STEP, main=CALLER, check=CHECK.format(imports=imports, base=base))
+    assert rows(tmp_path, "step", "TL204") == expected

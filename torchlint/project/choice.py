@@ -17,6 +17,7 @@ from torchlint.project.bound_modules import BoundModules, submodule
 from torchlint.project.files import Files
 from torchlint.project.imports import DefinitionKind, Facts, Import
 from torchlint.project.picked import PICKING, Picked
+from torchlint.source.testing import is_test
 
 #: Characters of other files that a file is analysed with.
 BUDGET = 150_000
@@ -296,6 +297,9 @@ class Choice:
             return
         for importer in importers:
             if importer == file:
+                continue
+            if importer not in self._mains and is_test(importer, self._files.text_of(importer) or ""):
+                self._glanced_at.add(importer)  # what a test passes says nothing about the program
                 continue
             picks = any(item == file or _contains(item, file) for item in self._picked.modules(importer))
             if self._files.vocabulary(importer).isdisjoint(names) and not picks:

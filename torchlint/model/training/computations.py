@@ -23,6 +23,11 @@ _COMPUTED = frozenset(name for name in COMPUTING | SAME_EVERYWHERE if name[-1] !
     "nonzero unbind type type_as expand_as log_softmax logsumexp".split()
 )
 _METHODS = METHODS | MAKING | _COMPUTED
+#: Methods that only tensors and arrays have, whose arguments are tensors.
+_OF_TENSORS = frozenset(
+    "expand_as view_as reshape_as type_as mul sub div matmul mm bmm eq ne lt le gt ge pow masked_fill masked_select "
+    "index_select".split()
+)
 #: How the names of functions of torch begin that create tensors.
 _NEW = ("zeros", "ones", "empty", "full", "rand")
 
@@ -35,8 +40,10 @@ class Computations(ForestFact):
         self._known: dict[cst.FunctionDef, bool] = {}
 
     def only_computes(self, call: cst.Call) -> bool:
-        """Whether all that ``call`` may run is functions, no methods, that only compute what they return."""
+        """Whether ``call`` only computes what it returns: of functions of the program, or as a method of a tensor."""
         called = self._module.definitions.called(call, self._module.values)
+        if not called and isinstance(call.func, cst.Attribute):
+            return call.func.attr.value in _OF_TENSORS
         return bool(called) and all(isinstance(item, cst.FunctionDef) and self._is_pure(item) for item in called)
 
     def _is_pure(self, function: cst.FunctionDef) -> bool:

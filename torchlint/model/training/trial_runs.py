@@ -9,6 +9,7 @@ import libcst as cst
 from torchlint.model.module import Module
 from torchlint.model.syntax.dotted import dotted_name
 from torchlint.model.syntax.literals import is_constant_name
+from torchlint.model.syntax.scopes import Binding
 from torchlint.model.training.function_words import DESCRIBING, MEASURING, words_of
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.loops import Loops
@@ -29,7 +30,8 @@ class TrialRuns:
         if not isinstance(model, cst.Name):
             return False
         scope = self._module.names.home_of(model)
-        if scope is None or scope.node is not function or any(b.kind == "param" for b in scope.bindings[model.value]):
+        bindings = scope.bindings[model.value] if scope is not None and scope.node is function else []
+        if any(binding.kind == "param" for binding in bindings) or all(map(_is_given, bindings)):
             return False
         return not any(
             isinstance(part, cst.Attribute) and part.attr.value in ("load_state_dict", "load", "load_from_checkpoint")
@@ -73,3 +75,11 @@ class TrialRuns:
         """What makes the tensors that data is put into: the zeros of ``rows[i] = torch.from_numpy(row)``."""
         places = (target for target, _, _ in self._module.tree.stores if isinstance(target, cst.Subscript))
         return frozenset(origin for place in places for origin in self._module.value(place.value).origins)
+
+
+def _is_given(binding: Binding) -> bool:
+    """Whether a name is given what another one refers to: ``critic, actor = networks``, ``model = self.model``."""
+    value = binding.value
+    while isinstance(value, (cst.Attribute, cst.Subscript)):
+        value = value.value
+    return binding.kind == "assign" and isinstance(value, cst.Name)
