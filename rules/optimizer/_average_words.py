@@ -14,7 +14,7 @@ _PARAMETERS = re.compile(r"param|_dict|shadow|weights|buffers", re.IGNORECASE)
 NAMES = re.compile(
     r"EMA|(^|_)ema(_|$)|Ema(?![a-z])|(?i:exponential|polyak|moving_?average|soft_?update|momentum_update)"
 )
-_BLEND = re.compile(r"\b1(?:\.0*)?\s*-|minus|lerp", re.IGNORECASE)
+_BLEND = re.compile(r"\b1(?:\.0*)?\s*-|minus|lerp|(?:mul_\(|\*)\s*0?\.9|\b0?\.9\d*\s*\*", re.IGNORECASE)
 #: A function that is called for each parameter, and averages it.
 CALLED = re.compile(r"(?:ema|average|avg)\w{0,20}(?:\.\w{1,40})?\(", re.IGNORECASE)
 _BODY = 700  #: characters of a loop

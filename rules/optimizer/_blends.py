@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import libcst as cst
@@ -120,7 +122,8 @@ class Blends:
         if weighted is None or not self._is_pair(average, weighted[1]):
             return None
         factors = (*((factor,) if factor is not None else ()), weighted[0])
-        if factor is not None and not any(_COMPLEMENT.search(self._module.code(item)) for item in factors):
+        texts = [self._module.code(item) for item in factors]
+        if factor is not None and not _add_up(texts):
             return None
         return Blend(statement, average, weighted[1], None if factor is None else weighted[0])
 
@@ -196,7 +199,7 @@ class Blends:
         if not isinstance(value, cst.BinaryOperation) or not isinstance(value.operator, cst.Add):
             return None
         found = [item for side in (value.left, value.right) if (item := self._weighted(side)) is not None]
-        if len(found) != 2 or not any(_COMPLEMENT.search(self._module.code(weight)) for weight, _ in found):
+        if len(found) != 2 or not _add_up([self._module.code(weight) for weight, _ in found]):
             return None
         return found
 
@@ -254,3 +257,13 @@ class Blends:
     def _key(self, node: cst.BaseExpression) -> str:
         text = self._module.code(self._bare(node))
         return self._aliases.get(text, text)
+
+
+def _add_up(weights: Sequence[str]) -> bool:
+    """Whether two weights add up to 1: ``d`` and ``1 - d``, ``0.999`` and ``0.001``."""
+    if any(map(_COMPLEMENT.search, weights)):
+        return True
+    try:
+        return len(weights) == 2 and math.isclose(sum(map(float, weights)), 1)
+    except ValueError:
+        return False

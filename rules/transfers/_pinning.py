@@ -148,6 +148,8 @@ class Pinning:
         if found is None:
             return self._module.fact(ConfigFiles).true(node)
         values = [value for value in found.values if not self._is_for_cpu(value)]
+        if any(map(self._is_for_cuda, values)):
+            values = [value for value in values if not isinstance(self._module.tree.parent(value), cst.Param)]
         return (
             depth > 0
             and bool(values)
@@ -165,6 +167,22 @@ class Pinning:
                 is_excluded = self._is_false_with_cuda if child is above.body else self._is_true_with_cuda
                 if is_excluded(above.test, 1):
                     return True
+        return False
+
+    def _is_for_cuda(self, value: cst.BaseExpression) -> bool:
+        """Whether a value is only given if the program uses a GPU: ``options = {"pin_memory": True} if cuda else {}``.
+
+        The default of the parameter that gets it counts without a GPU.
+        """
+        for above, child in climb(self._module.tree, value):
+            if isinstance(above, (cst.FunctionDef, cst.ClassDef)):
+                return False
+            if (
+                isinstance(above, (cst.If, cst.IfExp))
+                and child is above.body
+                and self._is_true_with_cuda(above.test, 1)
+            ):
+                return True
         return False
 
     def _is_usual(self, node: cst.Call) -> bool:

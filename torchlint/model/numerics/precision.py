@@ -40,7 +40,9 @@ _GAMES = frozenset("gym gymnasium pettingzoo procgen stable_baselines3 atari_py 
 #: What an agent learns from: one of each.
 _EXPERIENCE = (
     frozenset({"reward", "rewards", "rews"}),
-    frozenset({"obs", "next_obs", "observation", "observations", "next_state", "next_states"}),
+    frozenset(
+        "obs next_obs observation observations next_state next_states actions avail_actions available_actions".split()
+    ),
     frozenset({"done", "dones", "terminated", "env", "envs"}),
 )
 _TRAINERS = re.compile(r"^transformers\.\w*Trainer$|^(?:torchtune|trl)\.")
@@ -333,7 +335,7 @@ class Precision:
         """Whether the file trains an agent in an environment: its networks are small, and launch-bound."""
         if any(self._module.imports(library) for library in _GAMES):
             return True
-        words = set(self._module.fact(PrecisionWords).all)
+        words = {word.strip("'\"") for word in self._module.fact(PrecisionWords).all}
         return all(words & signs for signs in _EXPERIENCE)
 
     @cached_property
