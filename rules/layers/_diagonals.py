@@ -27,9 +27,12 @@ _OF_NUMBERS = _MOVING | frozenset(
 )
 #: Functions that remove a dimension.
 _REDUCING = frozenset("sum mean norm vector_norm prod amax amin std var logsumexp".split())
-#: Functions whose result is a vector, for a matrix.
+#: Functions whose result is a vector, for a matrix or numbers ...
 _VECTORS = frozenset("svdvals eigvalsh linspace logspace arange".split())
-#: ... and where one is among their results.
+#: ... or without further arguments, or with `-1`.
+_FLAT = frozenset({"flatten", "ravel", "diag", "diagonal"})
+_SHAPING = frozenset({"view", "reshape"})
+#: Functions of which one result is a vector, with its position.
 _PARTS = {"svd": 1, "svd_lowrank": 1, "pca_lowrank": 1, "eigh": 0, "symeig": 0}
 #: A small number, by its name.
 _EPSILON = re.compile(r"(\b|_)eps")
@@ -115,7 +118,9 @@ class Diagonals:
         name, given = called_name(node), list(self._given(node))
         if name in _REDUCING:
             return bool(given) and self._reduces(node)
-        if name in ("diag", "diagonal"):
+        if name in _SHAPING:
+            return [self._module.code(item) for item in given[1:]] == ["-1"]
+        if name in _FLAT:
             return len(given) == 1
         return name in _VECTORS or (name in _OF_NUMBERS and bool(given) and self._is_vector(given[0], depth - 1))
 

@@ -40,8 +40,8 @@ class WastefulProducts:
         self._diagonals = Diagonals(module)
 
     def all(self) -> Iterator[Waste]:
-        """The expressions that compute more than is read, in order; one of each statement for a matrix with a name."""
-        seen: set[tuple[cst.CSTNode, cst.CSTNode]] = set()
+        """The expressions that compute more than is read, in order; of each statement one with a named matrix."""
+        seen: set[cst.CSTNode] = set()
         for node in self._tree.inside(self._module.root, cst.BinaryOperation, cst.Call):
             if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.MatrixMultiply):
                 found = self._product(node, node.left, node.right)
@@ -49,14 +49,11 @@ class WastefulProducts:
                 found = self._call(node)
             else:
                 continue
-            if found is None:
-                continue
-            if found.made is not None:
-                place = (self._tree.statement_of(node), found.made)
-                if place in seen:
-                    continue
-                seen.add(place)
-            yield found
+            statement = self._tree.statement_of(node) if found is not None and found.made is not None else None
+            if found is not None and (statement is None or statement not in seen):
+                yield found
+            if statement is not None:
+                seen.add(statement)
 
     def _call(self, call: cst.Call) -> Waste | None:
         name = self._module.name_of(call.func)
