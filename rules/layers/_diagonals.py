@@ -54,7 +54,7 @@ class Diagonals:
         certain = isinstance(product, cst.Call) and called_name(product) in _OF_MATRICES
         if not self._is_diagonal(binding.value, certain, _DEPTH):
             return None
-        return binding if self._module.fact(StepPlaces).repeating(product) is not None else None
+        return binding if self._module.fact(StepPlaces).per_batch(product) is not None else None
 
     def _made(self, name: cst.Name) -> Binding | None:
         """The only assignment of a variable, if nothing changes its value but by storing zeros in it."""
