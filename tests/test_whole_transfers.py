@@ -57,6 +57,16 @@ def test_a_wrapper_that_another_file_derives_is_found(tmp_path: Path, base: str,
     assert rows(tmp_path, "parallel", "TL811") == []
 
 
+@pytest.mark.parametrize(("base", "expected"), [("DataParallel", [5]), ("Module", [])])
+def test_a_wrapper_is_found_in_a_file_that_does_not_name_torch(tmp_path: Path, base: str, expected: list[int]) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "parallel.py").write_text(PARALLEL.replace("{base}", base))
+    trainer = "from parallel import ScatteredDataParallel\n\n\ndef wrapped(network):\n"
+    (tmp_path / "trainer.py").write_text(f"{trainer}    return ScatteredDataParallel(network)\n")
+    (tmp_path / "main.py").write_text("from trainer import wrapped\n\nwrapped(make())\n")
+    assert rows(tmp_path, "trainer", "TL811") == expected
+
+
 @pytest.mark.parametrize(
     ("returned", "expected"),
     [

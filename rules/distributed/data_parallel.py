@@ -18,6 +18,8 @@ _NAMED = re.compile(r"[. ]DataParallel|data_parallel\(|(?<!Distributed)(?<!Shard
 #: An optimizer, but not the mere import of ``torch.optim``.
 _OPTIMIZER = re.compile(r"(?<!import torch\.)optim(?![\s,])")
 _FUNCTION = "torch.nn.parallel.data_parallel"
+#: Classes of libraries that are derived from it, wherever a program has these libraries.
+_LIBRARY = re.compile(r"(^|\.)(sync_batchnorm\.DataParallelWithCallback|encoding\.(nn|parallel)\.DataParallelModel)$")
 _SUCCESSORS = ("torch.nn.parallel.DistributedDataParallel", "apex.parallel.DistributedDataParallel")
 
 
@@ -25,8 +27,9 @@ class DataParallel(Rule):
     """`nn.DataParallel` drives all GPUs from one process.
 
     ## What it does
-    Flags networks wrapped in `torch.nn.DataParallel`, in a class of the program derived from it, or run through
-    `torch.nn.parallel.data_parallel`.
+    Flags networks wrapped in `torch.nn.DataParallel`, in a class of the program derived from it, in
+    `DataParallelWithCallback` of Synchronized-BatchNorm-PyTorch or `DataParallelModel` of PyTorch-Encoding, or run
+    through `torch.nn.parallel.data_parallel`.
 
     Not flagged are
 
@@ -75,7 +78,7 @@ class DataParallel(Rule):
 
     code = "TL811"
     name = "data-parallel"
-    words = ("torch", ("DataParallel", "data_parallel("))
+    words = (("DataParallel", "data_parallel("),)
     project_words = ((".DataParallel", " DataParallel", "data_parallel("),)
 
     @classmethod
@@ -91,7 +94,7 @@ class DataParallel(Rule):
         if successor is not None:
             known = "start the script with `torchrun`; it already uses `DistributedDataParallel`"
             note = Note.at(module, successor.node, known)
-        for call in module.constructor_calls(_CLASS, _FUNCTION):
+        for call in (*module.constructor_calls(_CLASS, _FUNCTION), *_library_calls(module)):
             if _one_device(call) or _only_loads(module, call.node) or _only_renames(module, call.node):
                 continue
             if "parse_args" not in module.own_text and module.fact(Purposes).is_self_test(call.node):
@@ -104,6 +107,14 @@ class DataParallel(Rule):
                 notes=(note,),
                 cause=Cause("", "also wrapped"),
             )
+
+
+def _library_calls(module: Module) -> Iterator[Call]:
+    """The calls of classes of libraries that are derived from the class."""
+    for node in module.tree.calls_named("DataParallelWithCallback", "DataParallelModel"):
+        name = module.name_of(node.func)
+        if name is not None and _LIBRARY.search(name) is not None:
+            yield module.call(node, name)
 
 
 def _one_device(call: Call) -> bool:

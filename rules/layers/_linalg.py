@@ -9,10 +9,13 @@ from dataclasses import dataclass
 import libcst as cst
 
 from torchlint.model.module import Module
+from torchlint.model.syntax.scopes import Binding
 
+from ._diagonals import Diagonals
 from ._sorts import Sorts
 
 _PRODUCTS = frozenset({"torch.matmul", "torch.mm", "torch.bmm"})
+_METHODS = frozenset({"matmul", "mm", "bmm"})
 _INVERSES = frozenset({"torch.inverse", "torch.linalg.inv"})
 
 
@@ -24,6 +27,7 @@ class Waste:
     message: str
     label: str
     better: str = ""  #: the cheaper expression, where it can take the place of ``node``
+    made: cst.CSTNode | None = None  #: the statement that gives a diagonal matrix its name
 
 
 class WastefulProducts:
@@ -33,9 +37,11 @@ class WastefulProducts:
         self._module = module
         self._tree = module.tree
         self._sorts = Sorts(module)
+        self._diagonals = Diagonals(module)
 
     def all(self) -> Iterator[Waste]:
-        """The expressions that compute more than is read, in order."""
+        """The expressions that compute more than is read, in order; of each statement one with a named matrix."""
+        seen: set[cst.CSTNode] = set()
         for node in self._tree.inside(self._module.root, cst.BinaryOperation, cst.Call):
             if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.MatrixMultiply):
                 found = self._product(node, node.left, node.right)
@@ -43,14 +49,20 @@ class WastefulProducts:
                 found = self._call(node)
             else:
                 continue
-            if found is not None:
+            statement = self._tree.statement_of(node) if found is not None and found.made is not None else None
+            if found is not None and (statement is None or statement not in seen):
                 yield found
+            if statement is not None:
+                seen.add(statement)
 
     def _call(self, call: cst.Call) -> Waste | None:
         name = self._module.name_of(call.func)
         given = [item.value for item in call.args if item.keyword is None and not item.star]
         if name in _PRODUCTS and len(given) == 2 == len(call.args):
             return self._product(call, given[0], given[1])
+        if name is None and len(given) == 1 == len(call.args) and isinstance(call.func, cst.Attribute):
+            if call.func.attr.value in _METHODS:
+                return self._product(call, call.func.value, given[0])
         if name == "torch.trace" and len(given) == 1:
             return self._trace(call, given[0])
         if name in ("torch.diag", "torch.diagonal") and len(given) == 1 == len(call.args):
@@ -74,6 +86,9 @@ class WastefulProducts:
                 found = self._scaling(node, factor, other, is_left)
                 if found is not None:
                     return found
+            binding = self._diagonals.of(factor, node)
+            if binding is not None:
+                return self._multiplication(node, is_left, binding)
         if (
             self._name(left) in _INVERSES
             and isinstance(left, cst.Call)
@@ -114,11 +129,17 @@ class WastefulProducts:
                 better = f"{text}.unsqueeze(-1) * {matrix}"
             elif not is_left:
                 better = f"{matrix} * {text}.unsqueeze(-2)" if is_batch else f"{matrix} * {text}"
+        return self._multiplication(node, is_left, better=self._plain(better, node))
+
+    def _multiplication(
+        self, node: cst.BaseExpression, is_left: bool, binding: Binding | None = None, better: str = ""
+    ) -> Waste:
         return Waste(
             node,
             f"product with a diagonal matrix multiplies {'rows' if is_left else 'columns'} by single numbers",
             "a broadcast multiplication computes the same",
-            self._plain(better, node),
+            better,
+            binding.node if binding is not None else None,
         )
 
     def _is_matrix(self, node: cst.BaseExpression) -> bool:

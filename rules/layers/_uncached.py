@@ -92,11 +92,22 @@ class UncachedGeneration:
 
     def _is_forward_of(self, call: cst.Call, sequence: str, loop: cst.For | cst.While) -> bool:
         """Whether a call runs a network on the whole sequence, or its last part, and passes nothing kept before."""
-        if not self._runs(call) or any(item.star for item in call.args):
+        if not self._runs(call) or any(item.star and not self._is_passed_on(item, loop) for item in call.args):
             return False
         if any(item.keyword is not None and STATE.search(item.keyword.value) for item in call.args):
             return False
         return any(self._is_sequence(item.value, sequence, loop, 3) for item in call.args)
+
+    def _is_passed_on(self, given: cst.Arg, loop: cst.For | cst.While) -> bool:
+        """Whether ``**given`` are the arguments of the function, which contain the same at every iteration."""
+        function, name = self._module.function_of(loop), given.value
+        own = function.params.star_kwarg if function is not None else None
+        if own is None or given.star != "**" or not isinstance(name, cst.Name):
+            return False
+        if any(item.node is not own for item in self._module.values.reaching.of(name)):
+            return False
+        used = (self._tree.parent(use) for use in self._tree.names[name.value] if self._tree.within(use, loop))
+        return all(isinstance(use, cst.Arg) and use.star == "**" for use in used)
 
     def _runs(self, call: cst.Call) -> bool:
         if isinstance(call.func, cst.Name) and call.func.value == "self":

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from torchlint import edits
-from torchlint.rule import Applicability, Diagnostic, Fix, Rule
+from torchlint.rule import Applicability, Diagnostic, Fix, Note, Rule
 from torchlint.rule.words import contains
 
 from ._sort_words import sorts_for_few
@@ -26,7 +26,8 @@ class WastefulLinalg(Rule):
     ## What it does
     Flags
 
-    - `x @ torch.diag(d)`, `torch.diag(d) @ x` and the same with `torch.diag_embed`, `torch.mm` or `torch.matmul`;
+    - `x @ torch.diag(d)`, `torch.diag(d) @ x` and the same with `torch.diag_embed`, `torch.mm` or `torch.matmul`, also
+      where the diagonal matrix has a name, in code that runs once per batch;
     - `torch.trace(a @ b)`, `torch.diagonal(a @ b)` and `torch.diag(a.mm(b))`;
     - `torch.inverse(a) @ b` and `torch.linalg.inv(a) @ b`;
     - `x.argsort(descending=True)[:5]`, `torch.sort(x, dim=1)[0][:, :k]` and `x.sort(dim=1)[1][:, 0]`, also where later
@@ -98,7 +99,8 @@ class WastefulLinalg(Rule):
             if found.better and not module.comment_on(found.node):
                 changes = edits.replace(module, found.node, found.better)
                 fix = Fix(f"write `{found.better}`", changes, Applicability.UNSAFE, "rounds differently")
-            yield self.diagnostic(module, found.node, found.message, label=found.label, fix=fix)
+            made = (Note.at(module, found.made, "the diagonal matrix is created"),) if found.made is not None else ()
+            yield self.diagnostic(module, found.node, found.message, label=found.label, notes=made, fix=fix)
 
 
 def _sets_up(module: Module, node: cst.CSTNode) -> bool:

@@ -23,6 +23,8 @@ _LIKELIHOOD = re.compile(r"log_?p|prob_?log|logprob|entropy|saved|value", re.IGN
 #: Their functions want no gradient of what they are given.
 _READING_LIBRARIES = frozenset({"builtins", "torch", "torchvision", "numpy", "matplotlib", "cv2", "PIL"})
 _DETACHED = frozenset({"data", "detach", "detach_"})
+#: Methods of writers of TensorBoard, which read the numbers of what they are given.
+_WRITING = frozenset({"add_scalar", "add_scalars", "add_histogram"})
 #: Functions by the methods of a tensor that they call.
 _METHODS = {
     "numpy.array": "numpy",
@@ -127,6 +129,8 @@ class OutputUses:
         name = self._module.name_of(call.func)
         if name is not None:
             return name.partition(".")[0] in _READING_LIBRARIES
+        if last_name(call.func) in _WRITING and not self._module.definitions.called(call, self._module.values):
+            return True
         return self._module.value(call.func).name.startswith("torch.nn.")
 
     def _continues_graph(self, call: cst.Call) -> bool:
