@@ -295,12 +295,7 @@ class Choice:
         importers = self._files.importers_of(file)
         if len(importers) > MAX_IMPORTERS:
             return
-        for importer in importers:
-            if importer == file:
-                continue
-            if importer not in self._mains and is_test(importer, self._files.text_of(importer) or ""):
-                self._glanced_at.add(importer)  # what a test passes says nothing about the program
-                continue
+        for importer in self._of_program([item for item in importers if item != file]):
             picks = any(item == file or _contains(item, file) for item in self._picked.modules(importer))
             if self._files.vocabulary(importer).isdisjoint(names) and not picks:
                 self._glanced_at.add(importer)
@@ -311,6 +306,16 @@ class Choice:
                 takes = not members.isdisjoint(names) or (picks and not words.isdisjoint(PICKING))
                 if not words.isdisjoint(bound) or (takes and not words.isdisjoint(modules)):
                     self._add(importer, index, is_caller=True)
+
+    def _of_program(self, importers: Sequence[str]) -> Sequence[str]:
+        """Some files without tests among them, if there are others: what a test passes is not what the program does."""
+        tests = {
+            item for item in importers if item not in self._mains and is_test(item, self._files.text_of(item) or "")
+        }
+        if not tests or len(tests) == len(importers):
+            return importers
+        self._glanced_at |= tests
+        return [item for item in importers if item not in tests]
 
     def _users(self, file: str, index: int) -> None:
         """Choose the statements of a script that use what a piece assigns: ``loader = build_loader()``.
