@@ -140,14 +140,9 @@ def test_after_any_edits_the_diagnostics_are_those_of_a_fresh_analysis(folder: P
 
 def test_pieces_of_other_files_are_chosen_again_only_if_an_edit_may_lead_to_others(folder: Path) -> None:
     path = folder / "main.py"
-    text = path.read_text()
 
     def choices(edit: str, by: str) -> int:
-        assert edit in text
-        diagnostics(path, {})
-        with mock.patch("torchlint.project.chosen.Choice", wraps=Choice) as choice:
-            diagnostics(path, {str(path): text.replace(edit, by)})
-        return choice.call_count
+        return choices_after(path, edit, by)
 
     assert choices("epoch in", "epochs in") == 0
     assert choices("device = ", "place = ") == 0
@@ -159,6 +154,24 @@ def test_pieces_of_other_files_are_chosen_again_only_if_an_edit_may_lead_to_othe
     assert choices("epoch in", "workers in") == 0  # no file binds it at its top level
     assert choices("def main():", "def run():") == 1
     assert choices("limits.EPOCHS", "limits.EPOCHS + getattr(limits, place)") == 1
+
+
+def test_pieces_are_chosen_again_when_only_a_test_still_calls_a_function(tmp_path: Path) -> None:
+    test = "import pytest\nfrom engine import train, train_one_epoch\n\ntrain()\ntrain_one_epoch()\n"
+    engine = f"{ENGINE}\n\ndef train():\n    for epoch in range(3):\n        train_one_epoch()\n"
+    path = write(tmp_path, {"engine": engine, "test_engine": test}) / "engine.py"
+    assert choices_after(path, "range(3)", "range(4)") == 0
+    assert choices_after(path, "        train_one_epoch()", "        pass") == 1
+
+
+def choices_after(path: Path, edit: str, by: str) -> int:
+    """How many times pieces are chosen for a file in which a text is replaced."""
+    text = path.read_text()
+    assert edit in text
+    diagnostics(path, {})
+    with mock.patch("torchlint.project.chosen.Choice", wraps=Choice) as choice:
+        diagnostics(path, {str(path): text.replace(edit, by)})
+    return choice.call_count
 
 
 def test_nothing_is_kept_of_texts_that_are_gone(folder: Path) -> None:

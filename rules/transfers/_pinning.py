@@ -160,30 +160,26 @@ class Pinning:
         """Whether a False is only set if the program uses no GPU: ``if args.no_cuda: pin = False``."""
         if not isinstance(value, cst.Name) or value.value != "False":
             return False
-        for above, child in climb(self._module.tree, value):
-            if isinstance(above, (cst.FunctionDef, cst.ClassDef)):
-                return False
-            if isinstance(above, cst.If) and child is not above.test:
-                is_excluded = self._is_false_with_cuda if child is above.body else self._is_true_with_cuda
-                if is_excluded(above.test, 1):
-                    return True
-        return False
+        return any(
+            (self._is_false_with_cuda if holds else self._is_true_with_cuda)(above.test, 1)
+            for above, holds in self._conditions(value)
+            if isinstance(above, cst.If)
+        )
 
     def _is_for_cuda(self, value: cst.BaseExpression) -> bool:
         """Whether a value is only given if the program uses a GPU: ``options = {"pin_memory": True} if cuda else {}``.
 
         The default of the parameter that gets it counts without a GPU.
         """
+        return any(holds and self._is_true_with_cuda(above.test, 1) for above, holds in self._conditions(value))
+
+    def _conditions(self, value: cst.BaseExpression) -> Iterator[tuple[cst.If | cst.IfExp, bool]]:
+        """The conditions around a value in its function, each with whether it must hold there."""
         for above, child in climb(self._module.tree, value):
             if isinstance(above, (cst.FunctionDef, cst.ClassDef)):
-                return False
-            if (
-                isinstance(above, (cst.If, cst.IfExp))
-                and child is above.body
-                and self._is_true_with_cuda(above.test, 1)
-            ):
-                return True
-        return False
+                return
+            if isinstance(above, (cst.If, cst.IfExp)) and child is not above.test:
+                yield above, child is above.body
 
     def _is_usual(self, node: cst.Call) -> bool:
         """Whether configuration files of the project set ``config.get("pin_memory", True)``."""

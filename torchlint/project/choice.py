@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import heapq
 import re
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from typing import NamedTuple
 
 from torchlint.project.bound_modules import BoundModules, submodule
-from torchlint.project.files import Files
+from torchlint.project.files import Files, repeated
 from torchlint.project.imports import DefinitionKind, Facts, Import
 from torchlint.project.picked import PICKING, Picked
 from torchlint.source.testing import is_test
@@ -296,8 +295,10 @@ class Choice:
         importers = [item for item in self._files.importers_of(file) if item != file]
         if len(importers) > MAX_IMPORTERS:
             return
-        tests = {item for item in importers if item not in self._mains and self._is_test(item)}
-        rest = names - self._used_by_program(file, names, tests) if tests else names
+        tests = {
+            item for item in importers if item not in self._mains and is_test(item, self._files.text_of(item) or "")
+        }
+        rest = names - self._used_without(tests, file, importers) if tests else names
         for importer in importers:
             asked = rest if importer in tests else names  # what a test passes is not what the program does
             picks = any(item == file or _contains(item, file) for item in self._picked.modules(importer))
@@ -314,13 +315,11 @@ class Choice:
     def _is_test(self, file: str) -> bool:
         return is_test(file, self._files.text_of(file) or "")
 
-    def _used_by_program(self, file: str, names: set[str], tests: Collection[str]) -> set[str]:
-        """The functions and classes of a file that it uses itself, or that another file may use that is no test."""
-        others = [item for item in self._files.importers_of(file) if item not in tests]
+    def _used_without(self, tests: Collection[str], file: str, importers: Sequence[str]) -> set[str]:
+        """What a file contains several times, and the words of the files that import it, without tests."""
+        others = [item for item in importers if item not in tests]
         self._glanced_at.update(others)
-        counts = Counter(name for words in self._files.words_of(file) for name in words & names)
-        found = {name for name, count in counts.items() if count > 1}
-        return found.union(*(self._files.vocabulary(item) & names for item in others if item != file))
+        return repeated(self._files.words_of(file)).union(*map(self._files.vocabulary, others))
 
     def _users(self, file: str, index: int) -> None:
         """Choose the statements of a script that use what a piece assigns: ``loader = build_loader()``.

@@ -7,7 +7,7 @@ from functools import cached_property
 
 from torchlint.project.bound_modules import DICT
 from torchlint.project.choice import Choice
-from torchlint.project.files import Files
+from torchlint.project.files import Files, repeated
 from torchlint.project.imports import DefinitionKind, Import
 
 
@@ -55,6 +55,7 @@ def _taken_from(files: Files, main: str, names: frozenset[str]) -> object:
         [*map(_parts, facts.imports)],
         [*map(_parts, facts.stars)],
         frozenset().union(*files.words_of(main)) & names,
+        repeated(files.words_of(main)) & names,
         frozenset().union(*files.members_of(main)) & names,
         dict(_dicts(files, main)),
         facts.uses.keys(),

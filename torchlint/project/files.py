@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from typing import Protocol
 
 from torchlint.project.imports import Facts
@@ -42,3 +44,9 @@ class Files(Protocol):
 
     def is_script(self, file: str) -> bool:
         """Whether a program starts with a file."""
+
+
+def repeated(words: Sequence[frozenset[str]]) -> set[str]:
+    """The words that more than one of some pieces contains."""
+    counts = Counter(word for piece in words for word in piece)
+    return {word for word, count in counts.items() if count > 1}

@@ -8,13 +8,16 @@ import libcst as cst
 
 from torchlint.model.module import Module
 from torchlint.model.syntax.climbing import climb
-from torchlint.model.syntax.dotted import dotted_name, last_name
+from torchlint.model.syntax.dotted import called_name, dotted_name, last_name
 from torchlint.model.training.loops import Loops
 from torchlint.model.training.parameters import Parameters
 
 #: Functions that switch the parameters of a network off or on, and those that only switch them off.
 _SWITCHES = frozenset({"requires_grad", "set_requires_grad", "toggle_grad", "toggle_requires_grad", "set_grad"})
 _FREEZES = frozenset({"freeze", "freeze_model", "freeze_network", "freeze_parameters", "freeze_params"})
+
+#: Methods of a network that switch its parameters off and on.
+_METHODS = ("freeze", "unfreeze")
 
 
 class Frozen:
@@ -77,7 +80,8 @@ class Frozen:
                 (off if is_off else on).append(call.func.value)
         for call in module.tree.calls_named(*_SWITCHES, *_FREEZES):
             (off if _switches_off(call) else on).extend(_networks_given(call))
-            off.extend(self._frozen_by_method(call))
+        for call in module.methods(*_METHODS):
+            (off if called_name(call) == "freeze" else on).extend(self._switched_by_method(call))
         for target, value, statement in module.tree.stores:
             if isinstance(target, cst.Attribute) and self._freezes_table(target, value):
                 off.append(target.value)
@@ -91,13 +95,13 @@ class Frozen:
                             switched.append(call.func.value)
         return off, on
 
-    def _frozen_by_method(self, call: cst.Call) -> list[cst.BaseExpression]:
+    def _switched_by_method(self, call: cst.Call) -> list[cst.BaseExpression]:
         """``teacher`` of ``teacher.freeze()``, and of ``teacher = student.copy().freeze()``."""
-        func, statement = call.func, self._module.tree.parent(call)
-        if not isinstance(func, cst.Attribute) or func.attr.value != "freeze" or call.args:
+        if call.args or not isinstance(call.func, cst.Attribute) or dotted_name(call.func.value) == "self":
             return []
+        statement = self._module.tree.parent(call)
         targets = statement.targets if isinstance(statement, cst.Assign) else ()
-        return [func.value, *(item.target for item in targets)] if dotted_name(func.value) != "self" else []
+        return [call.func.value, *(item.target for item in targets)]
 
     def _freezes_table(self, target: cst.Attribute, value: cst.BaseExpression | None) -> bool:
         """``embedding.weight = nn.Parameter(table, requires_grad=False)``: an embedding has no other parameters."""

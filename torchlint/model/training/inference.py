@@ -237,12 +237,18 @@ class Inference:
             return None
         if evaluated is not None:
             return InferenceSite(call, model, function, (self._quoted(evaluated), evaluated))
-        reason = self._reason_by_name(call, function) or self._discarded.reason_in_function(call, function)
+        by_name = self._reason_by_name(call, function)
+        reason = by_name or self._discarded.reason_in_function(call, function)
         if self._trials.makes_network(function, model) or not reason:
             return None
-        may_train = says_training(words_of(function.name.value))  # by other forwards, out of sight
+        may_train = says_training(words_of(function.name.value)) or (not by_name and self._keeps_graph(function))
         node = module.tree.statement_of(call) if may_train else function
         return InferenceSite(call, model, node, (reason, None))
+
+    def _keeps_graph(self, function: cst.FunctionDef) -> bool:
+        """Whether an output of a forward in ``function`` may leave it with its graph, for a caller that trains."""
+        forwards = self._forwards.get(function, ())
+        return not all(self._discarded.reason_in_function(item, function) for item in forwards)
 
     def _reason_by_name(self, call: cst.Call, function: cst.FunctionDef) -> str:
         """Why ``function`` is inference by its name and what it does with the output; empty if it may train."""
