@@ -34,12 +34,13 @@ class TypeTests:
         self._names = names
 
     @cached_property
-    def _calls(self) -> dict[str, list[cst.Call]]:
-        """By name of a variable the calls that ask for its type, anywhere."""
-        found: dict[str, list[cst.Call]] = {}
+    def _calls(self) -> dict[str, dict[cst.CSTNode | None, list[cst.Call]]]:
+        """By name of a variable and the function around them the calls that ask for its type."""
+        found: dict[str, dict[cst.CSTNode | None, list[cst.Call]]] = {}
         for call in self._tree.calls_named("isinstance", "is_tensor", "type"):
             if call.args and isinstance(call.args[0].value, cst.Name):
-                found.setdefault(call.args[0].value.value, []).append(call)
+                by_function = found.setdefault(call.args[0].value.value, {})
+                by_function.setdefault(self._tree.function_of(call), []).append(call)
         return found
 
     def kinds_at(self, name: cst.Name) -> tuple[Kind, ...] | None:
@@ -61,7 +62,8 @@ class TypeTests:
         A batch may be a list or a dict, so that no test of one of them excludes it.
         """
         found: set[Kind] = set()
-        for call in self._calls.get(name.value, ()):
+        by_function = self._calls.get(name.value)
+        for call in by_function.get(self._tree.function_of(name), ()) if by_function is not None else ():
             above = self._tree.parent(call)
             test: cst.CSTNode = above if isinstance(above, cst.Comparison) else call
             branch = self._tree.parent(test)
@@ -72,8 +74,6 @@ class TypeTests:
     def _has_failed(self, branch: cst.If, name: cst.Name) -> bool:
         """Whether the test of ``branch`` was false where ``name`` is evaluated, in the same function."""
         tree = self._tree
-        if tree.function_of(branch) is not tree.function_of(name):
-            return False
         if branch.orelse is not None and tree.within(name, branch.orelse):
             return True
         first = branch
