@@ -15,7 +15,7 @@ from torchlint.model.syntax.scopes import unpacked
 
 from ._row_iterations import RowIterations
 from ._row_values import Level, Levels, RowValues
-from ._row_words import VIEWS
+from ._row_words import SIZES, VIEWS
 
 _JOINING = ("torch.stack", "torch.cat", "torch.concat", "torch.vstack", "torch.hstack")
 _MEMORY = re.compile(r"#.*\b(?:mem|memory|OOM)\b", re.IGNORECASE)
@@ -91,7 +91,7 @@ class RowLists:
             indices = (item.slice for item in part.slice if isinstance(item.slice, cst.Index))
             return any(self._values.index_level(index, names) is Level.ROW for index in indices)
         if isinstance(part, cst.Call):
-            return called_name(part) not in VIEWS
+            return called_name(part) not in VIEWS | SIZES
         return isinstance(part, (cst.BinaryOperation, cst.Comparison))
 
     def _repeats(self, target: cst.BaseExpression, over: cst.BaseExpression) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator
 
 from torchlint.rule.sketch import Sketch, called_name, dotted_name, root_of
 
-from ._row_words import FEW, FILLING, SCATTERING, VIEWS
+from ._row_words import FEW, FILLING, SCATTERING, SIZES, VIEWS
 
 #: Functions of Python that no row is computed with.
 _OTHERS = frozenset(dir(builtins)) - {
@@ -179,6 +179,6 @@ def _computes(row: ast.expr) -> bool:
     """Whether an expression is more than an attribute or a view."""
     return any(
         isinstance(part, (ast.BinOp, ast.Compare, ast.Subscript))
-        or (isinstance(part, ast.Call) and called_name(part) not in VIEWS)
+        or (isinstance(part, ast.Call) and called_name(part) not in VIEWS | SIZES)
         for part in ast.walk(row)
     )

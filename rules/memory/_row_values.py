@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from enum import IntEnum
 
@@ -26,6 +27,8 @@ class Level(IntEnum):
 
 #: The level of each name that a loop binds; None before it is bound in the iteration.
 Levels = Mapping[str, "Level | None"]
+#: Names of lists.
+_LISTS = re.compile(r"(^|_)lists?$")
 #: Functions that compute each row of their arguments from that row alone.
 _ROWWISE = frozenset(
     "abs acos add asin atan2 bmm ceil clamp cos cross cumsum diag dist div dot einsum eq erf exp floor ge gt le log "
@@ -162,6 +165,8 @@ class RowValues:
             for given in self._module.values.reaching.of(node)
         ):
             return False  # a tuple of parts, which may be of different lengths
+        if isinstance(node, cst.Name) and _LISTS.search(node.value):
+            return False
         value = self._module.value(node)
         if value.kind is Kind.TENSOR and value.sure and (value.role is not Role.BATCH or value.device is Device.CUDA):
             return True

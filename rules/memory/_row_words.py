@@ -23,6 +23,8 @@ FEW = re.compile(
 )
 #: Methods whose result shares its memory with the tensor.
 VIEWS = frozenset({"unsqueeze", "squeeze", "view", "reshape", "transpose", "permute", "t", "flatten"})
+#: Methods that give numbers, which are on the host.
+SIZES = frozenset({"size", "dim", "numel", "stride"})
 #: The names of functions that set up something, unless a step calls them.
 ONCE = re.compile(r"init|reset|build|create_|make_|load")
 _WORD = re.compile(r"\w+")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import heapq
 import re
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from typing import NamedTuple
@@ -286,31 +287,40 @@ class Choice:
                     self._needs(module, members, members)
                     self._follow_submodules(module, members)
 
-    def _callers(self, file: str, names: Collection[str]) -> None:
+    def _callers(self, file: str, names: set[str]) -> None:
         """Choose the pieces that use functions or classes of a file, in it and in the files that import it."""
         if not names:
             return
         if file not in self._mains:
             self._add_with(file, names)
-        importers = self._files.importers_of(file)
+        importers = [item for item in self._files.importers_of(file) if item != file]
         if len(importers) > MAX_IMPORTERS:
             return
+        tests = {item for item in importers if item not in self._mains and self._is_test(item)}
+        rest = names - self._used_by_program(file, names, tests) if tests else names
         for importer in importers:
-            if importer == file:
-                continue
-            if importer not in self._mains and is_test(importer, self._files.text_of(importer) or ""):
-                self._glanced_at.add(importer)  # what a test passes says nothing about the program
-                continue
+            asked = rest if importer in tests else names  # what a test passes is not what the program does
             picks = any(item == file or _contains(item, file) for item in self._picked.modules(importer))
-            if self._files.vocabulary(importer).isdisjoint(names) and not picks:
+            if self._files.vocabulary(importer).isdisjoint(asked) and not picks:
                 self._glanced_at.add(importer)
                 continue
-            bound, modules = self._bound(importer, file, names)
+            bound, modules = self._bound(importer, file, asked)
             for index, members in enumerate(self._files.members_of(importer)):
                 words = self._words(importer, index)
-                takes = not members.isdisjoint(names) or (picks and not words.isdisjoint(PICKING))
+                takes = not members.isdisjoint(asked) or (picks and not words.isdisjoint(PICKING))
                 if not words.isdisjoint(bound) or (takes and not words.isdisjoint(modules)):
                     self._add(importer, index, is_caller=True)
+
+    def _is_test(self, file: str) -> bool:
+        return is_test(file, self._files.text_of(file) or "")
+
+    def _used_by_program(self, file: str, names: set[str], tests: Collection[str]) -> set[str]:
+        """The functions and classes of a file that it uses itself, or that another file may use that is no test."""
+        others = [item for item in self._files.importers_of(file) if item not in tests]
+        self._glanced_at.update(others)
+        counts = Counter(name for words in self._files.words_of(file) for name in words & names)
+        found = {name for name, count in counts.items() if count > 1}
+        return found.union(*(self._files.vocabulary(item) & names for item in others if item != file))
 
     def _users(self, file: str, index: int) -> None:
         """Choose the statements of a script that use what a piece assigns: ``loader = build_loader()``.

@@ -65,7 +65,7 @@ _PROBABILITY_LOSSES = frozenset(
 )
 
 #: Functions of penalties on gradients, or on the lengths of paths.
-_PENALTIES = re.compile(r"(gradient|grad|r1|r2)_penalty|r1_reg|path_regular|path_length")
+_PENALTIES = re.compile(r"(gradient|grad|r1|r2)_?penalty|r1_?reg|path_?regular|path_?length", re.IGNORECASE)
 
 #: Names of parameters, or of tensors in their place.
 _WEIGHTS = re.compile(r"param|weight|theta|vars", re.IGNORECASE)

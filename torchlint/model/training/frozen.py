@@ -77,6 +77,7 @@ class Frozen:
                 (off if is_off else on).append(call.func.value)
         for call in module.tree.calls_named(*_SWITCHES, *_FREEZES):
             (off if _switches_off(call) else on).extend(_networks_given(call))
+            off.extend(self._frozen_by_method(call))
         for target, value, statement in module.tree.stores:
             if isinstance(target, cst.Attribute) and self._freezes_table(target, value):
                 off.append(target.value)
@@ -89,6 +90,14 @@ class Frozen:
                         if isinstance(call.func, cst.Attribute) and call.func.attr.value.endswith("parameters"):
                             switched.append(call.func.value)
         return off, on
+
+    def _frozen_by_method(self, call: cst.Call) -> list[cst.BaseExpression]:
+        """``teacher`` of ``teacher.freeze()``, and of ``teacher = student.copy().freeze()``."""
+        func, statement = call.func, self._module.tree.parent(call)
+        if not isinstance(func, cst.Attribute) or func.attr.value != "freeze" or call.args:
+            return []
+        targets = statement.targets if isinstance(statement, cst.Assign) else ()
+        return [func.value, *(item.target for item in targets)] if dotted_name(func.value) != "self" else []
 
     def _freezes_table(self, target: cst.Attribute, value: cst.BaseExpression | None) -> bool:
         """``embedding.weight = nn.Parameter(table, requires_grad=False)``: an embedding has no other parameters."""
