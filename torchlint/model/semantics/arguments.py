@@ -60,7 +60,7 @@ class Arguments:
         return self._places[function]
 
     def passed(self, call: cst.Call) -> tuple[list[cst.BaseExpression], dict[str, cst.BaseExpression]]:
-        """The positional arguments of a call, up to the first ``*items``, and its keywords.
+        """The positional arguments and the keywords of a call, up to the first ``*items``.
 
         Of a call that starts processes, or of ``partial``, those that it passes on.
         """
@@ -70,14 +70,13 @@ class Arguments:
             prepared = arguments_of_partial(self._names, call)
             positional: list[cst.BaseExpression] = []
             by_keyword: dict[str, cst.BaseExpression] = {}
-            is_open = False
             for argument in call.args if prepared is None else prepared:
+                if argument.star == "*":
+                    break
                 if argument.star == "**":
                     by_keyword.update(self._unpacked(argument.value))
-                elif argument.star == "*":
-                    is_open = True
                 elif argument.keyword is None:
-                    positional += [] if is_open else [argument.value]
+                    positional.append(argument.value)
                 else:
                     by_keyword.setdefault(argument.keyword.value, argument.value)
             self._passed[call] = positional, by_keyword

@@ -106,8 +106,12 @@ class ParameterValues:
     def _unpacked(self, call: cst.Call, function: cst.FunctionDef, param: cst.Param) -> Iterator[Value]:
         """What ``step(*batch)`` gives to a parameter, if the star is the first argument that may.
 
-        The last parameters get what is passed after it: ``step(*batch, device)``.
+        The last parameters get what is passed after it: ``step(*batch, device)``, ``step(*batch, device=device)``.
         """
+        named = [item for item in call.args if item.keyword is not None and item.keyword.value == param.name.value]
+        if named:
+            yield self._values.of(named[0].value)
+            return
         place = self._definitions.place_of(function, param)
         star = next(index for index, item in enumerate(call.args) if item.star == "*")
         if place is None or place < star or any(item.star == "*" for item in call.args[star + 1 :]):
