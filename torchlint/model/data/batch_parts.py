@@ -8,8 +8,8 @@ from functools import cached_property
 import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
+from torchlint.model.semantics.iterables import iterables
 from torchlint.model.semantics.knowledge import Kind
-from torchlint.model.semantics.parameter_values import mapped
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.parameters import owner_of
 from torchlint.model.syntax.scopes import Binding, unpacked
@@ -17,6 +17,8 @@ from torchlint.model.training.loops import batch_origins
 
 #: How many names and functions a batch is followed through.
 _DEPTH = 5
+#: Methods that give what a dict contains.
+_CONTENTS = frozenset({"items", "values"})
 #: Methods of an iterator that return a batch.
 _TAKING = frozenset({"next", "__next__"})
 #: Methods that return a part of a batch, or the same memory in another shape.
@@ -63,7 +65,11 @@ class BatchParts(ForestFact):
         if bound is None or not isinstance(bound.node, cst.Param) or not isinstance(node, cst.Name):
             return frozenset()
         kinds = self._module.values.parameter_values.kinds_at(node)
-        values = [] if self._module.value(node) else map(self._module.value, self._passed_for(bound.node))
+        values = (
+            []
+            if self._module.value(node)
+            else map(self._module.value, self._module.values.parameter_values.passed_for(bound.node))
+        )
         possible = [value for value in values if value.device is None and (kinds is None or value.kind in kinds)]
         return frozenset().union(*map(batch_origins, possible))
 
@@ -111,10 +117,11 @@ class BatchParts(ForestFact):
 
     def _is_part(self, node: cst.CSTNode | None, path: tuple[int, ...], depth: int, *, all_paths: bool) -> bool:
         """Whether what ``path`` takes from ``node`` by unpacking is a part."""
-        if isinstance(node, (cst.Tuple, cst.List)):
-            if path and 0 <= path[0] < len(node.elements):
-                return self._is_part(node.elements[path[0]].value, path[1:], depth, all_paths=all_paths)
-            return False
+        if isinstance(node, (cst.Tuple, cst.List)) and path:
+            is_there = 0 <= path[0] < len(node.elements)
+            return is_there and self._is_part(node.elements[path[0]].value, path[1:], depth, all_paths=all_paths)
+        if isinstance(node, (cst.Tuple, cst.List, cst.Dict)):
+            return bool(node.elements) and self._are_parts(self._elements(node, depth), depth, all_paths=all_paths)
         if isinstance(node, cst.Attribute) or (isinstance(node, cst.Subscript) and self._is_view(node)):
             return self._is_part(node.value, (), depth, all_paths=all_paths)
         if isinstance(node, cst.IfExp):  # `x[0] if len(x) > 1 else x`
@@ -133,21 +140,50 @@ class BatchParts(ForestFact):
     def _is_bound_to_part(self, binding: Binding, depth: int, *, all_paths: bool) -> bool:
         if binding.kind == "assign":
             return depth > 0 and self._is_part(binding.value, binding.path, depth - 1, all_paths=all_paths)
-        if binding.kind != "param" or not isinstance(binding.node, cst.Param) or depth <= 0:
-            return binding.kind == "for" or isinstance(binding.node, cst.Param)
-        given = [item for item in self._passed_for(binding.node) if batch_origins(self._module.value(item))]
+        if binding.kind == "for":
+            found = iterables(self._module.names, binding.value, binding.path) if binding.value is not None else ()
+            items = [item for over, _ in found for item in self._elements(over, depth)]
+        elif isinstance(binding.node, cst.Param):
+            is_one = binding.kind == "param"
+            passed = self._module.values.parameter_values.passed_for
+            items = [] if depth <= 0 else passed(binding.node) if is_one else self._extra(binding.node)
+        else:
+            return False
+        return self._are_parts(items, depth, all_paths=all_paths)
+
+    def _are_parts(self, items: list[cst.BaseExpression], depth: int, *, all_paths: bool) -> bool:
+        """Whether those of ``items`` that come from a batch are parts of one; also if none does."""
+        given = [item for item in items if batch_origins(self._module.value(item))]
         choose = all if all_paths else any
         return not given or choose(self._is_part(item, (), depth - 1, all_paths=all_paths) for item in given)
 
-    def _passed_for(self, param: cst.Param) -> list[cst.BaseExpression]:
-        """What a parameter is given, as far as it is seen."""
+    def _elements(self, node: cst.BaseExpression | None, depth: int) -> list[cst.BaseExpression]:
+        """What ``node`` contains, if that is written out: ``(images, labels)``, or the arguments for ``*tensors``."""
+        if isinstance(node, (cst.Tuple, cst.List, cst.Dict)):
+            return [element.value for element in node.elements]
+        if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value in _CONTENTS:
+            return self._elements(node.func.value, depth)
+        bound = self._module.values.reaching.only(node) if isinstance(node, cst.Name) and depth > 0 else None
+        if bound is None or bound.path:
+            return []
+        if bound.kind == "assign":
+            return self._elements(bound.value, depth - 1)
+        if not isinstance(bound.node, cst.Param):
+            return []
+        if bound.kind == "star":
+            return self._extra(bound.node)
+        passed = self._module.values.parameter_values.passed_for(bound.node)
+        return [element for item in passed for element in self._elements(item, depth - 1)]
+
+    def _extra(self, param: cst.Param) -> list[cst.BaseExpression]:
+        """What calls pass for ``*tensors`` or ``**tensors``, one by one."""
         function = owner_of(self._module.tree, param)
-        if function is not None:
-            return self._module.definitions.arguments_for(function, param, self._module.values)
-        items = mapped(self._module.tree, self._module.names, param)
-        if isinstance(items, (cst.Tuple, cst.List)):
-            return [element.value for element in items.elements]
-        return [] if items is None else [items]
+        if function is None:
+            return []
+        if param is function.params.star_arg:
+            return self._module.definitions.extra_arguments(function, self._module.values)
+        given = self._module.values.parameter_values.extra_keywords(function)
+        return [item.value for item in given if not item.star]
 
     def _is_view(self, node: cst.Subscript) -> bool:
         """Whether an index takes a part, and copies nothing: of a tensor, numbers and slices do."""

@@ -212,10 +212,11 @@ class Keywords:
             sources = self._written.sources(node)
             if sources is None:
                 return _UNKNOWN
-            found = _joined(self.entries(value, key, depth - 1) for value in sources.values)
+            given = [self.entries(value, key, depth - 1) for value in sources.values]
+            found = _joined(given)
             is_display = len(sources.values) == 1 and self._is_display(sources.values[0])
             if not (sources.complete or (is_display and isinstance(node, cst.Attribute))) or (
-                _differs(found) and any(item.kind == "param" for item in bindings)
+                _differ(given) and any(item.kind == "param" for item in bindings)
             ):
                 found = replace(found, known=False)
         for change in self._changes(node, bindings, key, depth):
@@ -245,7 +246,7 @@ class Keywords:
             by_keyword = [item.value for item in call.args if item.keyword is not None and item.keyword.value == key]
             given.append(Entries(tuple(by_keyword), True) if by_keyword else self._unpacked(call, key, depth))
         found = _joined(given) if given else _NOTHING
-        is_known = complete and not _differs(found)
+        is_known = complete and not _differ(given)
         return found if is_known else replace(found, known=False, usual=found.usual and complete)
 
     def _unpacked(self, call: cst.Call, key: str | int, depth: int) -> Entries:
@@ -379,9 +380,9 @@ def _pairs(node: cst.BaseExpression) -> list[tuple[cst.BaseExpression | None, cs
     return [(key, value) for key, value in parts] if alike else []
 
 
-def _differs(found: Entries) -> bool:
+def _differ(given: list[Entries]) -> bool:
     """Whether some callers pass the entry and others do not: which of them a place belongs to is not known."""
-    return bool(found.values) and not found.certain
+    return len({bool(item.values) for item in given}) > 1
 
 
 def _joined(alternatives: Iterable[Entries]) -> Entries:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cached_property
 
 import libcst as cst
@@ -11,29 +11,12 @@ import libcst as cst
 from torchlint.model.semantics.definitions import Definitions
 from torchlint.model.semantics.evaluator import Evaluator
 from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.semantics.mappings import Mappings
 from torchlint.model.semantics.names import Names
+from torchlint.model.semantics.type_tests import TypeTests
 from torchlint.model.semantics.value import UNKNOWN, Role, Value, iterated, join, unpacked
-from torchlint.model.syntax.climbing import climb
-from torchlint.model.syntax.dotted import called_name
-from torchlint.model.syntax.parameters import owner_of
+from torchlint.model.syntax.parameters import owner_of, parameters_of
 from torchlint.model.syntax.tree import Tree
-
-_CONTAINERS = (Kind.BATCH, Kind.SEQUENCE)
-#: What a value may be of which ``isinstance`` says that it is of a class.
-_KINDS = {
-    "builtins.dict": _CONTAINERS,
-    "builtins.list": _CONTAINERS,
-    "builtins.tuple": _CONTAINERS,
-    "collections.OrderedDict": _CONTAINERS,
-    "collections.abc.Mapping": _CONTAINERS,
-    "collections.abc.Sequence": _CONTAINERS,
-    "torch.Tensor": (Kind.TENSOR, Kind.BATCH),
-    "torch.nn.Module": (Kind.MODULE, Kind.LOSS),
-}
-#: Names of functions that apply a function to each tensor in nested lists and dicts.
-_MAPS_NESTED = re.compile(
-    r"(tree|nested|structure|recursive(ly)?)_?map|map_(tree|nest|structure|tensor)|apply_(to_(collection|tensor|nested)|recursive)",
-)
 
 
 class ParameterValues:
@@ -44,6 +27,8 @@ class ParameterValues:
         self._names = names
         self._definitions = definitions
         self._values = values
+        self._mappings = Mappings(tree, names, definitions, values)
+        self._type_tests = TypeTests(tree, names)
         self._object_calls: dict[cst.CSTNode, list[cst.Call]] | None = None
 
     def alternatives(self, function: cst.FunctionDef, param: cst.Param) -> list[Value]:
@@ -60,7 +45,31 @@ class ParameterValues:
             else:
                 entries = self._definitions.arguments.unpacked(call, param)
                 found += [self._values.of(value) for value in entries.values] if entries is not None else []
-        return found
+        return found + [iterated(self._values.of(items)) for items in self._mappings.items_for(function, param)]
+
+    def of_lambda(self, param: cst.Param) -> list[Value]:
+        """What a parameter of a lambda gets: items that it is applied to, or arguments of calls by its name."""
+        function = self._lambda_of(param)
+        if function is None:
+            return []
+        items = [iterated(self._values.of(item)) for item in self._mappings.items_for(function, param)]
+        return items + [self._values.of(given) for given in self._mappings.arguments_for(function, param)]
+
+    def passed_for(self, param: cst.Param) -> list[cst.BaseExpression]:
+        """The expressions that a parameter gets, whole or item by item, as far as they are seen."""
+        function = owner_of(self._tree, param)
+        if function is not None:
+            given = self._definitions.arguments_for(function, param, self._values)
+            return given + _items(self._mappings.items_for(function, param))
+        home = self._lambda_of(param)
+        if home is None:
+            return []
+        return self._mappings.arguments_for(home, param) + _items(self._mappings.items_for(home, param))
+
+    def _lambda_of(self, param: cst.Param) -> cst.Lambda | None:
+        params = self._tree.parent(param)
+        function = self._tree.parent(params) if params is not None else None
+        return function if isinstance(function, cst.Lambda) else None
 
     def _calls_of_objects(self, method: cst.FunctionDef) -> list[cst.Call]:
         """The calls ``move(batch)`` of objects of a class that run ``method``, its ``__call__``."""
@@ -95,97 +104,80 @@ class ParameterValues:
         ]
 
     def _unpacked(self, call: cst.Call, function: cst.FunctionDef, param: cst.Param) -> Iterator[Value]:
-        """What ``step(*batch)`` gives to a parameter, if the star is the first argument that may."""
+        """What ``step(*batch)`` gives to a parameter, if the star is the first argument that may.
+
+        The last parameters get what is passed after it: ``step(*batch, device)``, ``step(*batch, device=device)``.
+        """
+        named = [item for item in call.args if item.keyword is not None and item.keyword.value == param.name.value]
+        if named:
+            yield self._values.of(named[0].value)
+            return
         place = self._definitions.place_of(function, param)
         star = next(index for index, item in enumerate(call.args) if item.star == "*")
         if place is None or place < star or any(item.star == "*" for item in call.args[star + 1 :]):
             return
+        behind = [item.value for item in call.args[star + 1 :] if item.keyword is None and not item.star]
+        if behind:
+            params = function.params.params
+            left = len(params) - next((index for index, item in enumerate(params) if item is param), 0)
+            if any(item.default is not None for item in params) or any(item.keyword is not None for item in call.args):
+                return
+            if left <= len(behind):
+                yield self._values.of(behind[-left])
+                return
         value = self._values.of(call.args[star].value)
         if value.kind is Kind.BATCH or value.role is Role.BATCH or value.elements:
             yield unpacked(value, (place - star,))
 
-    def extra(self, function: cst.FunctionDef) -> Value:
-        """What the callers of a function give to its parameter ``*args``."""
+    def extra(self, function: cst.FunctionDef, param: cst.Param) -> Value:
+        """What the callers of a function give to its parameter ``*args``, or to ``**kwargs`` if that is a batch."""
+        if param is not function.params.star_arg:
+            return self._extra_keywords(function)
         found = [self._values.of(item) for item in self._definitions.extra_arguments(function, self._values)]
         for call in self._definitions.callers(function, self._values).calls:
             starred = [item.value for item in call.args if item.star == "*"]
             found += [iterated(self._values.of(item)) for item in starred]
         return Value(Kind.SEQUENCE, each=join(found)) if found else UNKNOWN
 
+    def _extra_keywords(self, function: cst.FunctionDef) -> Value:
+        given = [(item.star, self._values.of(item.value)) for item in self.extra_keywords(function)]
+        parts = [iterated(value) if star and value.kind is Kind.BATCH else value for star, value in given]
+        if not parts or not all(part.kind is Kind.TENSOR and part.role is Role.BATCH for part in parts):
+            return UNKNOWN
+        return replace(join(parts), kind=Kind.BATCH, elements=())
+
+    def extra_keywords(self, function: cst.FunctionDef) -> list[cst.Arg]:
+        """What the calls of a function pass by keyword for ``**kwargs``, or unpack."""
+        named = {param.name.value for param in parameters_of(function)}
+        return [
+            item
+            for call in self._definitions.callers(function, self._values).calls
+            for item in call.args
+            if item.star == "**" or (item.keyword is not None and item.keyword.value not in named)
+        ]
+
     def narrowed(self, name: cst.Name, param: cst.Param, found: Value) -> Value:
-        """``found``, the value of a parameter, without what it is not under ``if isinstance(batch, dict):``."""
+        """``found``, the value of a parameter, without what it is not under ``if isinstance(batch, dict):``.
+
+        Of values that have nothing in common, also without those that are not left by the tests that failed.
+        """
         kinds = self.kinds_at(name)
-        if kinds is None or found.kind in kinds:
+        excluded = self._type_tests.excluded_at(name) if kinds is None and not (found or found.shapes) else frozenset()
+        if not excluded and (kinds is None or found.kind in kinds):
             return found
         function = owner_of(self._tree, param)
         given = self.alternatives(function, param) if function is not None else []
-        return join([value for value in given if value.kind in kinds])
-
-    @cached_property
-    def _tested_names(self) -> frozenset[str]:
-        """The names whose type is asked for anywhere."""
-        return frozenset(
-            call.args[0].value.value
-            for call in self._tree.calls_named("isinstance", "is_tensor")
-            if call.args and isinstance(call.args[0].value, cst.Name)
-        )
+        return join([value for value in given if value.kind not in excluded and (kinds is None or value.kind in kinds)])
 
     def kinds_at(self, name: cst.Name) -> tuple[Kind, ...] | None:
         """What ``name`` may be, as the nearest test of its type around it says; None without one."""
-        if name.value not in self._tested_names:
-            return None
-        for above, child in climb(self._tree, name):
-            if type(above) is cst.FunctionDef or type(above) is cst.Lambda:
-                return None
-            if type(above) is cst.If and child is above.body:
-                kinds = self._tested(above.test, name.value)
-                if kinds is not None:
-                    return kinds
-        return None
-
-    def _tested(self, test: cst.BaseExpression, name: str) -> tuple[Kind, ...] | None:
-        if isinstance(test, cst.BooleanOperation) and isinstance(test.operator, cst.And):
-            return self._tested(test.left, name) or self._tested(test.right, name)
-        if not isinstance(test, cst.Call) or not test.args:
-            return None
-        first = test.args[0].value
-        if not isinstance(first, cst.Name) or first.value != name:
-            return None
-        called = self._names.resolve(test.func)
-        if called == "torch.is_tensor":
-            return _KINDS["torch.Tensor"]
-        if called != "builtins.isinstance" or len(test.args) != 2:
-            return None
-        kinds: list[Kind] = []
-        for node in _alternatives(test.args[1].value):
-            known = _KINDS.get(self._names.resolve(node) or "")
-            if known is None:
-                return None
-            kinds += known
-        return tuple(kinds)
+        return self._type_tests.kinds_at(name)
 
 
-def _alternatives(node: cst.BaseExpression) -> list[cst.BaseExpression]:
-    """The classes that ``isinstance`` is given."""
-    return [element.value for element in node.elements] if isinstance(node, cst.Tuple) else [node]
-
-
-def mapped(tree: Tree, names: Names, param: cst.Param) -> cst.BaseExpression | None:
-    """What a lambda takes the items of, one by one, as ``param``: ``map(lambda t: t.cuda(), (text, images))``.
-
-    Functions with such a name that map nested items are taken for what they are called: ``tree_map``.
-    """
-    params = tree.parent(param)
-    function = tree.parent(params) if params is not None else None
-    argument = tree.parent(function) if isinstance(function, cst.Lambda) else None
-    call = tree.parent(argument) if isinstance(argument, cst.Arg) else None
-    if not isinstance(call, cst.Call) or not isinstance(function, cst.Lambda):
-        return None
-    if any(item.star for item in call.args):
-        return None
-    if _MAPS_NESTED.search(called_name(call)) and len(function.params.params) == 1:
-        return next((item.value for item in call.args if item.keyword is None and item is not argument), None)
-    if call.args[0] is not argument or names.resolve(call.func) != "builtins.map":
-        return None
-    place = next((i for i, item in enumerate(function.params.params, 1) if item is param), len(call.args))
-    return call.args[place].value if place < len(call.args) else None
+def _items(displays: list[cst.BaseExpression]) -> list[cst.BaseExpression]:
+    """The elements of tuples and lists that are written out; other expressions as they are."""
+    return [
+        item
+        for node in displays
+        for item in ([part.value for part in node.elements] if isinstance(node, (cst.Tuple, cst.List)) else [node])
+    ]

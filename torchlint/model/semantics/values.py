@@ -24,7 +24,7 @@ from torchlint.model.semantics.memo import CyclicMemo
 from torchlint.model.semantics.moves import moved_to
 from torchlint.model.semantics.named_tuples import NAMED_TUPLE, named_tuple
 from torchlint.model.semantics.names import Names
-from torchlint.model.semantics.parameter_values import ParameterValues, mapped
+from torchlint.model.semantics.parameter_values import ParameterValues
 from torchlint.model.semantics.parsers import Parsers
 from torchlint.model.semantics.reaching import Reaching
 from torchlint.model.semantics.records import Records
@@ -115,9 +115,8 @@ class Values:
             return self._once(binding, lambda: self._parameter(binding))
         if binding.kind == "star" and isinstance(binding.node, cst.Param):
             function = owner_of(self._tree, binding.node)
-            if function is None or function.params.star_arg is not binding.node:
-                return UNKNOWN
-            return self._once(binding, lambda: self.parameter_values.extra(function))
+            star = binding.node
+            return self._once(binding, lambda: self.parameter_values.extra(function, star)) if function else UNKNOWN
         if binding.kind == "annotation" and isinstance(binding.node, cst.AnnAssign):
             return self.annotated(binding.node.annotation)
         if binding.kind == "function" and isinstance(binding.node, cst.FunctionDef):
@@ -151,8 +150,7 @@ class Values:
         function = owner_of(self._tree, param)
         given: list[Value] = []
         if function is None:
-            items = mapped(self._tree, self._names, param)
-            given = [] if items is None else [iterated(self.of(items))]
+            given = self.parameter_values.of_lambda(param)
         else:
             owner = self._tree.class_of(function)
             if owner is not None and not is_static(function):

@@ -97,12 +97,12 @@ class Purposes(ForestFact):
     def runs_once(self, node: cst.CSTNode) -> bool:
         """Whether ``node`` runs when something is set up.
 
-        That is in a constructor, or outside of loops at module level or in a function or method that a script calls
-        there.
+        That is in a constructor, or outside of loops and lambdas at module level or in a function or method that a
+        script calls there.
         """
         function = self._forest.function_of(node)
         if function is None:
-            return not self._forest.fact(Loops).around(node)
+            return nearest(self._tree, node, cst.Lambda) is None and not self._forest.fact(Loops).around(node)
         if self.is_constructor(function):
             return True
         return not self._is_repeated(node) and self._is_called_once(function)

@@ -1,0 +1,122 @@
+"""Functions that a program applies to each item of something: ``map(move, batch)``, ``tree_map(move, batch)``.
+
+And lambdas with a name: ``move = lambda tensor: tensor.cuda()``.
+"""
+
+from __future__ import annotations
+
+import re
+
+import libcst as cst
+
+from torchlint.model.semantics.definitions import Definitions
+from torchlint.model.semantics.evaluator import Evaluator
+from torchlint.model.semantics.names import Names
+from torchlint.model.syntax.dotted import called_name
+from torchlint.model.syntax.scopes import Scope
+from torchlint.model.syntax.tree import Tree
+
+#: Names of functions that apply a function to each tensor in nested lists and dicts.
+_MAPS_NESTED = re.compile(
+    r"(tree|nested|structure|recursive(ly)?)_?map|map_(tree|nest|structure|tensor)|apply_(to_(collection|tensor|nested)|recursive)",
+)
+
+
+class Mappings:
+    """Answers for one forest."""
+
+    def __init__(self, tree: Tree, names: Names, definitions: Definitions, values: Evaluator) -> None:
+        self._tree = tree
+        self._names = names
+        self._definitions = definitions
+        self._values = values
+        self._found: dict[cst.CSTNode, list[cst.Arg]] | None = None
+        self._is_finding = False
+
+    def items_for(self, function: cst.FunctionDef | cst.Lambda, param: cst.Param) -> list[cst.BaseExpression]:
+        """What a function takes the items of, one by one, as ``param``: ``map(lambda t: t.cuda(), (text, images))``.
+
+        Functions with such a name that map nested items are taken for what they are called: ``tree_map``.
+        """
+        params = function.params.params
+        place = next((index for index, item in enumerate(params) if item is param), None)
+        found: list[cst.BaseExpression] = []
+        for argument in self._mapped.get(function, ()) if place is not None else ():
+            call = self._tree.parent(argument)
+            if not isinstance(call, cst.Call) or place is None:
+                continue
+            if self._is_map(call):
+                found += [item.value for item in call.args[place + 1 : place + 2]]
+            elif place == 0:
+                items = (item.value for item in call.args if item.keyword is None and item is not argument)
+                found += [*items][:1]
+        return found
+
+    def arguments_for(self, function: cst.Lambda, param: cst.Param) -> list[cst.BaseExpression]:
+        """What the calls of a lambda that has a name pass for ``param``."""
+        place = next((index for index, item in enumerate(function.params.params) if item is param), None)
+        variable = self._variable(function)
+        calls = [
+            call
+            for use in (self._names.uses_in(*variable) if variable is not None else ())
+            if isinstance(call := self._tree.parent(use), cst.Call) and call.func is use
+        ]
+        found: list[cst.BaseExpression] = []
+        for call in calls:
+            positional, by_keyword = self._definitions.arguments.passed(call)
+            if place is not None and place < len(positional):
+                found.append(positional[place])
+            elif param.name.value in by_keyword:
+                found.append(by_keyword[param.name.value])
+        return found
+
+    def _variable(self, function: cst.Lambda) -> tuple[Scope, str] | None:
+        """The variable that a lambda is assigned to."""
+        statement = self._tree.parent(function)
+        if not isinstance(statement, cst.Assign) or len(statement.targets) != 1:
+            return None
+        target = statement.targets[0].target
+        return self._names.variable(target) if isinstance(target, cst.Name) else None
+
+    @property
+    def _mapped(self) -> dict[cst.CSTNode, list[cst.Arg]]:
+        """By function or lambda the arguments by which calls get it, in order to apply it to items."""
+        if self._found is not None:
+            return self._found
+        if self._is_finding:
+            self._definitions.cuts += 1
+            return {}
+        self._is_finding = True
+        try:
+            found, is_final = self._values.attempt(self._find)
+        finally:
+            self._is_finding = False
+        if is_final:
+            self._found = found
+        return found
+
+    def _find(self) -> dict[cst.CSTNode, list[cst.Arg]]:
+        found: dict[cst.CSTNode, list[cst.Arg]] = {}
+        for call in self._tree.calls_where(lambda name: name == "map" or _MAPS_NESTED.search(name)):
+            if any(item.star for item in call.args) or not (
+                self._is_map(call) or _MAPS_NESTED.search(called_name(call))
+            ):
+                continue
+            for argument in call.args[:1] if self._is_map(call) else call.args:
+                for function in self._functions(argument.value):
+                    found.setdefault(function, []).append(argument)
+        return found
+
+    def _is_map(self, call: cst.Call) -> bool:
+        return self._names.resolve(call.func) == "builtins.map"
+
+    def _functions(self, node: cst.BaseExpression) -> list[cst.CSTNode]:
+        """The functions and lambdas that ``node`` refers to."""
+        if isinstance(node, cst.Lambda):
+            return [node]
+        if isinstance(node, cst.Attribute):
+            return [*self._definitions.reachable(node, self._values)]
+        if not isinstance(node, cst.Name):
+            return []
+        bound = [binding.value for binding in self._names.bindings(node) if binding.kind == "assign"]
+        return [*self._definitions.named(node), *(value for value in bound if isinstance(value, cst.Lambda))]

@@ -1,0 +1,127 @@
+"""Tests of types: what a value may be, and what it is not, under or after ``if isinstance(batch, list):``."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import libcst as cst
+
+from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.semantics.names import Names
+from torchlint.model.syntax.climbing import climb
+from torchlint.model.syntax.exits import ends_with
+from torchlint.model.syntax.tree import Tree
+
+_CONTAINERS = (Kind.BATCH, Kind.SEQUENCE)
+#: What a value may be of which ``isinstance`` says that it is of a class.
+_KINDS = {
+    "builtins.dict": _CONTAINERS,
+    "builtins.list": _CONTAINERS,
+    "builtins.tuple": _CONTAINERS,
+    "collections.OrderedDict": _CONTAINERS,
+    "collections.abc.Mapping": _CONTAINERS,
+    "collections.abc.Sequence": _CONTAINERS,
+    "torch.Tensor": (Kind.TENSOR, Kind.BATCH),
+    "torch.nn.Module": (Kind.MODULE, Kind.LOSS),
+}
+
+
+class TypeTests:
+    """Answers for one forest."""
+
+    def __init__(self, tree: Tree, names: Names) -> None:
+        self._tree = tree
+        self._names = names
+
+    @cached_property
+    def _calls(self) -> dict[str, dict[cst.CSTNode | None, list[cst.Call]]]:
+        """By name of a variable and the function around them the calls that ask for its type."""
+        found: dict[str, dict[cst.CSTNode | None, list[cst.Call]]] = {}
+        for call in self._tree.calls_named("isinstance", "is_tensor", "type"):
+            if call.args and isinstance(call.args[0].value, cst.Name):
+                by_function = found.setdefault(call.args[0].value.value, {})
+                by_function.setdefault(self._tree.function_of(call), []).append(call)
+        return found
+
+    def kinds_at(self, name: cst.Name) -> tuple[Kind, ...] | None:
+        """What ``name`` may be, as the nearest test of its type around it says; None without one."""
+        if name.value not in self._calls:
+            return None
+        for above, child in climb(self._tree, name):
+            if type(above) is cst.FunctionDef or type(above) is cst.Lambda:
+                return None
+            if type(above) is cst.If and child is above.body:
+                kinds = self._tested(above.test, name.value)
+                if kinds is not None:
+                    return kinds
+        return None
+
+    def excluded_at(self, name: cst.Name) -> frozenset[Kind]:
+        """What ``name`` is not, as tests of its type have failed: ``if isinstance(items, list): return ...``.
+
+        A batch may be a list or a dict, so that no test of one of them excludes it.
+        """
+        found: set[Kind] = set()
+        by_function = self._calls.get(name.value)
+        for call in by_function.get(self._tree.function_of(name), ()) if by_function is not None else ():
+            above = self._tree.parent(call)
+            test: cst.CSTNode = above if isinstance(above, cst.Comparison) else call
+            branch = self._tree.parent(test)
+            if isinstance(branch, cst.If) and branch.test is test and self._has_failed(branch, name):
+                found.update(self._tested(branch.test, name.value) or ())
+        return frozenset(found - {Kind.BATCH})
+
+    def _has_failed(self, branch: cst.If, name: cst.Name) -> bool:
+        """Whether the test of ``branch`` was false where ``name`` is evaluated, in the same function."""
+        tree = self._tree
+        if branch.orelse is not None and tree.within(name, branch.orelse):
+            return True
+        first = branch
+        while ends_with(first.body, cst.Return, cst.Raise, cst.Continue):
+            above = tree.parent(first)
+            if not isinstance(above, cst.If) or above.orelse is not first:  # no `elif`
+                return not tree.within(name, first) and tree.dominates(first.test, name)
+            first = above
+        return False
+
+    def _tested(self, test: cst.BaseExpression, name: str) -> tuple[Kind, ...] | None:
+        if isinstance(test, cst.BooleanOperation) and isinstance(test.operator, cst.And):
+            return self._tested(test.left, name) or self._tested(test.right, name)
+        if isinstance(test, cst.Comparison):
+            return self._compared(test, name)
+        if not isinstance(test, cst.Call) or not _asks_for(test, name):
+            return None
+        called = self._names.resolve(test.func)
+        if called == "torch.is_tensor":
+            return _KINDS["torch.Tensor"]
+        if called != "builtins.isinstance" or len(test.args) != 2:
+            return None
+        return self._kinds(test.args[1].value)
+
+    def _compared(self, test: cst.Comparison, name: str) -> tuple[Kind, ...] | None:
+        """What a value may be if ``type(value) == list`` or ``type(value) in (list, tuple)`` is true."""
+        asked = isinstance(test.left, cst.Call) and self._names.resolve(test.left.func) == "builtins.type"
+        if not asked or not isinstance(test.left, cst.Call) or not _asks_for(test.left, name):
+            return None
+        is_same = len(test.comparisons) == 1 and isinstance(test.comparisons[0].operator, (cst.Equal, cst.Is, cst.In))
+        return self._kinds(test.comparisons[0].comparator) if is_same else None
+
+    def _kinds(self, classes: cst.BaseExpression) -> tuple[Kind, ...] | None:
+        kinds: list[Kind] = []
+        for node in _alternatives(classes):
+            known = _KINDS.get(self._names.resolve(node) or "")
+            if known is None:
+                return None
+            kinds += known
+        return tuple(kinds)
+
+
+def _asks_for(call: cst.Call, name: str) -> bool:
+    """Whether the first argument of ``call`` is the variable ``name``."""
+    first = call.args[0].value if call.args else None
+    return isinstance(first, cst.Name) and first.value == name
+
+
+def _alternatives(node: cst.BaseExpression) -> list[cst.BaseExpression]:
+    """The classes that ``isinstance`` is given."""
+    return [element.value for element in node.elements] if isinstance(node, (cst.Tuple, cst.List)) else [node]
