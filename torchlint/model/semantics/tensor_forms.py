@@ -9,7 +9,7 @@ import libcst as cst
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.knowledge import GRADIENT_NORMS, Kind
 from torchlint.model.syntax.climbing import nearest
-from torchlint.model.syntax.scopes import Binding, Scope
+from torchlint.model.syntax.scopes import Binding, Scope, unpacked
 
 #: Methods of a tensor that give a tensor of one element, or one to compare.
 REDUCING = frozenset("all any sum max min mean norm prod amax amin isnan isinf isfinite std var count_nonzero".split())
@@ -42,6 +42,8 @@ _PLAIN = frozenset(
     for name in "numel typename load device equal allclose where nonzero finfo iinfo result_type can_cast Size dtype "
     "promote_types Generator get_default_dtype initial_seed split chunk unbind meshgrid manual_seed".split()
 )
+#: Functions of Python that give a tensor of tensors.
+_BUILTINS = frozenset({"builtins.abs", "builtins.max", "builtins.min", "builtins.sum"})
 #: Functions that make a tensor of one dimension.
 _LINES = frozenset({"torch.linspace", "torch.logspace", "torch.randperm", "torch.arange", "torch.bincount"})
 ORDER = (cst.LessThan, cst.LessThanEqual, cst.GreaterThan, cst.GreaterThanEqual, cst.Equal, cst.NotEqual)
@@ -119,6 +121,8 @@ class TensorForms(ForestFact):
 
     def _gives_tensor(self, call: cst.Call, known: Known, depth: int) -> bool:
         name = self._module.name_of(call.func)
+        if name in _BUILTINS:
+            return self._is_of_tensors(call, known, depth)
         if name is not None:
             parts = name.split(".")
             if parts[0] != "torch" or name in _PLAIN or not parts[-1].islower() or parts[-1].startswith("is_"):
@@ -141,6 +145,15 @@ class TensorForms(ForestFact):
             return True  # NumPy calls it `axis`
         return self._is_tensor(func.value, known, depth - 1)
 
+    def _is_of_tensors(self, call: cst.Call, known: Known, depth: int) -> bool:
+        """``abs(x)``, ``max(x, y)``, ``max([p.grad.max() for p in parameters])``: a function of Python, of tensors."""
+        given = [item.value for item in call.args]
+        if any(item.star or item.keyword is not None for item in call.args):
+            return False
+        if len(given) == 1 and self._is_one_of_several(given[0], known, depth):
+            return True
+        return bool(given) and all(self._is_tensor(item, known, depth - 1) for item in given)
+
     def _is_elementwise(self, call: cst.Call, known: Known, depth: int) -> bool:
         """Whether ``torch.max(...)`` gives one tensor: of all elements, or the larger of each two."""
         if not isinstance(call.func, cst.Attribute) or call.func.attr.value not in ("max", "min"):
@@ -160,15 +173,14 @@ class TensorForms(ForestFact):
             ]
             if not reached:
                 return True
-        return bool(reached) and all(
-            item.value is not None
-            and (
-                item.kind == "assign" and self._is_one_of_several(item.value, known, depth)
-                if item.path
-                else item.kind in ("assign", "for") and self._is_tensor(item.value, known, depth - 1)
-            )
-            for item in reached
-        )
+        return bool(reached) and all(self._binds_tensor(item, known, depth) for item in reached)
+
+    def _binds_tensor(self, item: Binding, known: Known, depth: int) -> bool:
+        """``x = ...``, ``for x in ...``; ``x, y = torch.max(...)``, ``x, y = z.min(), z.max()``."""
+        part = unpacked(item.value, item.path) if item.kind == "assign" else item.value
+        if part is not None and (item.kind == "assign" or (item.kind == "for" and not item.path)):
+            return self._is_tensor(part, known, depth - 1)
+        return item.kind == "assign" and self._is_one_of_several(item.value, known, depth)
 
     def _without_first(self, node: cst.Name, reached: list[Binding]) -> list[Binding]:
         """``reached`` without the number that a variable is before the loop around ``node`` gives it another value."""
