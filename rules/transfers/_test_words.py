@@ -21,8 +21,8 @@ _ORDER = re.compile(r"(?<![<>=!-])(?:[<>]=?|[=!]=)(?![<>=])\s*(?:(?:\w+\.)*(\w+)
 _BEFORE = re.compile(r"(\w+)(\[[^\]\n]{1,60}\])?\s*$")
 #: What is assigned to a name or iterated over, if it may be a tensor by the functions and methods that give it.
 _VALUE = re.compile(
-    r" in \w+\s{0,60}[:)\]]|(?:\s{0,3}[-+*/]?=(?!=)| in )[^\n]{0,200}?(?:\btorch\.|\bF\.|\bth\.|\b(?:abs|max|min|sum)\(|"
-    r"\.(?:all|any|sum|max|min|mean|norm|prod|abs|float|masked_fill|"
+    r" in \w+\s{0,60}[:)\]]|(?:\s{0,3}[-+*/]?=(?!=)| in )[^\n]{0,200}?(?:\btorch\.|\bF\.|\bth\.|"
+    r"\b(?:abs|max|min|sum)\(|\.(?:all|any|sum|max|min|mean|norm|prod|abs|float|masked_fill|"
     r"clamp|sqrt|topk|sort|softmax|sigmoid|squeeze|view|reshape|gather|detach)\()"
 )
 

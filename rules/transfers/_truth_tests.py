@@ -169,7 +169,7 @@ class TruthTests:
         return [part] if isinstance(part, cst.Call) or self._is_answer(part) else []
 
     def _is_answer(self, part: cst.BaseExpression) -> bool:
-        """Whether ``part`` is a name for the answer to a question: ``is_empty`` after ``is_empty = mask.sum() == 0``."""
+        """Whether ``part`` names the answer to a question: ``is_empty`` after ``is_empty = mask.sum() == 0``."""
         reached = self._module.values.reaching.of(part) if isinstance(part, cst.Name) else []
         return bool(reached) and all(
             item.kind == "assign"

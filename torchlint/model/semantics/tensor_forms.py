@@ -25,6 +25,10 @@ _COMPUTING = frozenset({"add", "bmm", "div", "expand", "expand_as", "matmul", "m
 METHODS = REDUCING | _KEEPING
 #: Methods that only tensors have, and that give a new one.
 MAKING = frozenset({"new_empty", "new_full", "new_ones", "new_tensor", "new_zeros"})
+#: ... and that change it in place.
+_IN_PLACE = frozenset(
+    "fill_ zero_ uniform_ normal_ random_ bernoulli_ clamp_ masked_fill_ add_ sub_ mul_ div_ copy_ scatter_".split()
+)
 #: Functions and methods that give several tensors.
 _SEVERAL = frozenset({"topk", "max", "min", "sort", "kthvalue", "mode", "median", "cummax", "cummin"})
 #: ... and methods of no other object.
@@ -42,6 +46,9 @@ _PLAIN = frozenset(
     for name in "numel typename load device equal allclose where nonzero finfo iinfo result_type can_cast Size dtype "
     "promote_types Generator get_default_dtype initial_seed split chunk unbind meshgrid manual_seed".split()
 )
+#: Functions of torch that take nothing but a tensor, and distributions that do.
+_TAKING = METHODS - {"to", "cuda", "cpu"} | _COMPUTING | {"log", "log10", "log2", "logsumexp", "cosine_similarity"}
+_DISTRIBUTIONS = frozenset({"Categorical", "OneHotCategorical", "Dirichlet"})
 #: Functions of Python that give a tensor of tensors.
 _BUILTINS = frozenset({"builtins.abs", "builtins.max", "builtins.min", "builtins.sum"})
 #: Functions that make a tensor of one dimension.
@@ -68,10 +75,12 @@ class TensorForms(ForestFact):
         home = self._module.names.home_of(node) if isinstance(node, cst.Name) else None
         if home is None or not isinstance(node, cst.Name):
             return False
+        if any(map(_is_list, self._module.values.reaching.of(node))):
+            return False  # it becomes a tensor later
         if (home, node.value) not in self._used:
             owners = list(map(self._module.tree.parent, self._module.names.uses_in(home, node.value)))
             self._used[home, node.value] = not any(map(self._is_asked_for_type, owners)) and any(
-                self._is_of_tensor(owner) if isinstance(owner, cst.Attribute) else self._is_copied_form(owner)
+                self._is_of_tensor(owner) if isinstance(owner, cst.Attribute) else self._is_given_to_torch(owner)
                 for owner in owners
             )
         return self._used[home, node.value]
@@ -80,13 +89,15 @@ class TensorForms(ForestFact):
         call = self._module.tree.parent(argument) if isinstance(argument, cst.Arg) else None
         return isinstance(call, cst.Call) and self._module.name_of(call.func) == "builtins.isinstance"
 
-    def _is_copied_form(self, argument: cst.CSTNode | None) -> bool:
-        """Whether an argument is what ``torch.zeros_like`` and the like are given first."""
+    def _is_given_to_torch(self, argument: cst.CSTNode | None) -> bool:
+        """Whether an argument is the first one of a function that only takes tensors: ``torch.zeros_like(x)``."""
         call = self._module.tree.parent(argument) if isinstance(argument, cst.Arg) else None
         if not isinstance(call, cst.Call) or call.args[0] is not argument:
             return False
-        name = self._module.name_of(call.func)
-        return name is not None and name.startswith("torch.") and name.endswith("_like")
+        owner, _, last = (self._module.name_of(call.func) or "").rpartition(".")
+        if owner == "torch":
+            return last.endswith("_like") or last in _TAKING
+        return owner == "torch.nn.functional" or (owner == "torch.distributions" and last in _DISTRIBUTIONS)
 
     def _is_of_tensor(self, member: cst.Attribute) -> bool:
         methods, attributes = _MEMBERS_OF_TENSORS
@@ -137,7 +148,7 @@ class TensorForms(ForestFact):
         func = call.func
         if not isinstance(func, cst.Attribute) or self._module.definitions.called(call, self._module.values):
             return False
-        if func.attr.value in MAKING:
+        if func.attr.value in MAKING or func.attr.value in _IN_PLACE:
             return True
         if func.attr.value not in METHODS | _COMPUTING or (func.attr.value in ("max", "min") and call.args):
             return False
@@ -244,3 +255,11 @@ def compared(node: cst.Comparison) -> list[cst.BaseExpression]:
     if len(node.comparisons) != 1 or not isinstance(node.comparisons[0].operator, ORDER):
         return []
     return [node.left, node.comparisons[0].comparator]
+
+
+def _is_list(binding: Binding) -> bool:
+    """``rows = []``, ``rows = [None] * n``, ``rows = [f(x) for x in y]``."""
+    value = binding.value
+    if isinstance(value, cst.BinaryOperation):
+        return any(isinstance(side, cst.List) for side in (value.left, value.right))
+    return binding.kind == "assign" and not binding.path and isinstance(value, (cst.List, cst.ListComp))
