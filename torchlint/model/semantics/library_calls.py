@@ -100,8 +100,11 @@ class LibraryCalls:
             return iterated(self._values.of(first))
         if name == "map":
             return Value(Kind.SEQUENCE, each=self._values.of(first.body) if isinstance(first, cst.Lambda) else None)
-        if name in ("len", "int", "float", "round", "abs", "id", "hash"):
+        if name in ("len", "int", "float", "round", "id", "hash"):
             return NUMBER
+        if name == "abs":
+            given = self._values.of(first)
+            return given if given.kind is Kind.TENSOR else NUMBER
         if name in ("range",):
             return Value(Kind.SEQUENCE, each=NUMBER)
         if name in ("str", "repr", "input", "format"):
