@@ -12,7 +12,9 @@ from torchlint.model.semantics.dispatch import Dispatch
 from torchlint.model.semantics.invariance import Invariance
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.stores import Stores
+from torchlint.model.syntax.climbing import nearest
 from torchlint.model.syntax.dotted import dotted_name, is_attribute_of_self
+from torchlint.model.syntax.scopes import COMPREHENSIONS
 from torchlint.model.training.loops import LoopKind, Loops
 from torchlint.model.training.purpose import Purposes
 from torchlint.model.training.step_places import StepPlaces
@@ -68,11 +70,16 @@ class RepeatedModules:
         """Whether a function or loop runs the module where it moves it: not a loop in it, as over all batches."""
         name = dotted_name(move.source)
         names = {name, *(f"{name}.{method}" for method in RUNNING)}
-        loops = [loop.node for loop in self._module.fact(Loops).around(move.call)]
+        loops = self._loops(move.call)
         return any(
-            dotted_name(call.func) in names and [loop.node for loop in self._module.fact(Loops).around(call)] == loops
-            for call in self._tree.calls_in(place)
+            dotted_name(call.func) in names and self._loops(call) == loops for call in self._tree.calls_in(place)
         )
+
+    def _loops(self, call: cst.Call) -> list[cst.CSTNode]:
+        """The loops and comprehensions around a call in its function."""
+        found = [loop.node for loop in self._module.fact(Loops).around(call)]
+        inner = nearest(self._tree, call, *COMPREHENSIONS, cst.FunctionDef, cst.Lambda)
+        return [inner, *found] if isinstance(inner, COMPREHENSIONS) else found
 
     def _iterated(self, source: cst.BaseExpression) -> cst.BaseExpression:
         """``self.layers`` for ``layer`` of ``for layer in self.layers``, which contains modules; else ``source``."""
