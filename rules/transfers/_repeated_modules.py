@@ -77,7 +77,7 @@ class RepeatedModules:
 
     def _loops(self, call: cst.Call) -> list[cst.CSTNode]:
         """The loops and comprehensions around a call in its function."""
-        found = [loop.node for loop in self._module.fact(Loops).around(call)]
+        found: list[cst.CSTNode] = [loop.node for loop in self._module.fact(Loops).around(call)]
         inner = nearest(self._tree, call, *COMPREHENSIONS, cst.FunctionDef, cst.Lambda)
         return [inner, *found] if isinstance(inner, COMPREHENSIONS) else found
 
