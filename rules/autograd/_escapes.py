@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import libcst as cst
 
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.training.networks import Networks
 
 #: Methods that return the network itself.
 _SAME = frozenset({"to", "cuda", "cpu", "eval", "train", "float", "half", "bfloat16", "double", "type", "share_memory"})
@@ -13,6 +16,10 @@ _SAME = frozenset({"to", "cuda", "cpu", "eval", "train", "float", "half", "bfloa
 _READ = frozenset({"load_state_dict", "state_dict", "training", "forward", "__call__", "device", "config", "zero_grad"})
 #: What copies the values of a parameter, or is only asked of it.
 _DATA = frozenset({"data", "detach", "copy_", "mul_", "add_", "lerp_", "numel", "shape", "size"})
+#: Words of a method that may return layers or parameters, or change what is trained.
+_GIVES = re.compile(r"param|optim|modules\(|children\(|grad|_dict\b")
+#: Attributes of a layer or a tensor that tell where and what it is.
+_ASKED = frozenset({"device", "dtype", "shape", "training"})
 #: Functions that only look at a network.
 _LOOK = (
     "builtins.print",
@@ -94,7 +101,42 @@ class Escapes:
             return [node]
         if node.attr.value == "parameters" and called and parent is not None:
             return [] if self._is_only_copied(parent) else None
-        return [] if node.attr.value in _READ else None
+        if isinstance(parent, cst.Call) and called:
+            return [] if node.attr.value in _READ or self._only_runs(parent) else None
+        return [] if node.attr.value in _READ or self._is_number(node) else None
+
+    def _only_runs(self, call: cst.Call) -> bool:
+        """Whether a layer of the network is called, or a method of its class that gives no layers or weights away."""
+        if self._module.fact(Networks).is_forward(call):
+            return True
+        called = self._module.definitions.called(call, self._module.values)
+        return bool(called) and all(isinstance(item, cst.FunctionDef) and not self._gives_away(item) for item in called)
+
+    def _gives_away(self, method: cst.FunctionDef) -> bool:
+        if _GIVES.search(self._module.code(method)):
+            return True
+        uses = [node for node in self._tree.inside(method.body, cst.Name) if node.value == "self"]
+        return not all(map(self._is_plain_use, uses))
+
+    def _is_plain_use(self, owner: cst.Name) -> bool:
+        """Whether an attribute of ``self`` is called or asked for its place, or is no layer."""
+        node: cst.CSTNode = owner
+        parent = self._tree.parent(node)
+        while isinstance(parent, cst.Attribute) and parent.value is node:
+            node, parent = parent, self._tree.parent(parent)
+        if not isinstance(node, cst.Attribute):
+            return False  # the network itself
+        if isinstance(parent, cst.Call) and parent.func is node:
+            return True
+        return node.attr.value in _ASKED or self._module.value(node).kind is Kind.NUMBER
+
+    def _is_number(self, node: cst.Attribute) -> bool:
+        """Whether an attribute is a number that the constructor of the network computes."""
+        owner = self._module.value(node.value).definition
+        bound = self._tree.scopes[owner].attributes.get(node.attr.value, ()) if isinstance(owner, cst.ClassDef) else ()
+        return bool(bound) and all(
+            isinstance(item.value, (cst.Integer, cst.Float, cst.BinaryOperation)) for item in bound
+        )
 
     def _is_only_copied(self, parameters: cst.CSTNode) -> bool:
         """Whether a loop only reads and writes the data of ``parameters``, as where a target network is updated.

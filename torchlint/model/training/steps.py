@@ -252,6 +252,8 @@ class Steps(ForestFact):
             if inputs.are_wanted_by(backward):
                 continue
             for loop, body in self._bodies(backward):
+                if inputs.are_changed_in(loop):
+                    break
                 forward, call = next(self._forwards(body), (None, None))
                 if forward is None or call is None:
                     continue
