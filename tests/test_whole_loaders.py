@@ -276,3 +276,34 @@ def test_what_one_script_uses_comes_before_scripts_that_look_alike(tmp_path: Pat
     write(tmp_path, {"data": DATA, "engine": ENGINE + PRINTED, **scripts})
     chosen = Choice(Project.around(tmp_path / "data.py"), ["data.py"]).run()
     assert ("engine.py" in chosen) is alike
+
+
+BUILDERS = """\
+from photos import Photos
+from torch.utils.data import DataLoader
+
+
+def whole(pin_memory=False):
+    return DataLoader(Photos("train"), batch_size=64, num_workers=4, pin_memory=pin_memory)
+
+
+def cropped(pin_memory=False):
+    return DataLoader(Photos("cropped"), batch_size=64, num_workers=4, pin_memory=pin_memory)
+"""
+CHOOSING = """\
+import data
+from nets import args, net
+
+if args.cropped:
+    build = data.cropped
+else:
+    build = data.whole
+for images in build({given}):
+    net(images.cuda()).mean().backward()
+"""
+
+
+@pytest.mark.parametrize(("given", "expected"), [("pin_memory=True", [9]), ("", []), ("args.pinned", [])])
+def test_a_script_calls_one_of_two_functions_of_a_module(tmp_path: Path, given: str, expected: list[int]) -> None:
+    files = {"data": BUILDERS, "train": CHOOSING.replace("{given}", given)}
+    assert rows_of(tmp_path, files, "train", "TL204") == expected

@@ -139,7 +139,7 @@ class Definitions(Classes):
         """The methods called ``name`` of an object of one of several classes: ``TRAINERS[kind](model).train()``."""
         methods = [self.method(item, name) for item in self.classes_of(owner, values)]
         found = {method for method in methods if method is not None}
-        return [*sorted(found, key=self._tree.index)]
+        return sorted(found, key=self._tree.index)
 
     def classes_of(self, owner: Value, values: Evaluator) -> list[cst.ClassDef]:
         """The classes that an object may be of, if all calls that may have made it are known."""
@@ -167,12 +167,9 @@ class Definitions(Classes):
         """The functions or classes that a value may be, if all are known and they are few."""
         if value.kind not in (Kind.FUNCTION, Kind.CLASS) or not value.sure or len(value.origins) > _MAX_HANDED:
             return []
-        found = [
-            origin
-            for origin in value.origins
-            if isinstance(origin, (cst.FunctionDef, cst.ClassDef)) and isinstance(origin, kinds)
-        ]
-        return [*sorted(found, key=self._tree.index)]
+        classes = (cst.FunctionDef, cst.ClassDef)
+        found = [origin for origin in value.origins if isinstance(origin, classes) and isinstance(origin, kinds)]
+        return sorted(found, key=self._tree.index)
 
     def callers(self, function: cst.FunctionDef, values: Evaluator) -> Callers:
         """The calls of ``function`` within the file."""
@@ -287,14 +284,16 @@ class Definitions(Classes):
         homes = self._homes_of(function)
         if not self._links.has_context:
             return self._callers_in(*homes[0])
-        found = [self._callers_in(home, name) for home, name in homes]
+        found = [self._callers_in(*home) for home in homes]
         calls = [call for callers in found for call in callers.calls]
-        complete = all(callers.complete for callers in found)
-        calls += [
-            call
-            for call in self._tree.calls_named(function.name.value)
-            if self._names.members(call.func) and function in self.named(call.func)
+        of_module = [
+            node
+            for node in self._tree.attributes_named(function.name.value)
+            if self._names.members(node) and function in self.named(node)
         ]
+        called = filter(self._tree.is_called, of_module)
+        calls += [call for call in map(self._tree.parent, called) if isinstance(call, cst.Call)]
+        complete = all(callers.complete for callers in found) and all(map(self._tree.is_called, of_module))
         return Callers(tuple(calls), complete)
 
     def _homes_of(self, definition: cst.FunctionDef | cst.ClassDef) -> list[tuple[Scope, str]]:
@@ -338,8 +337,7 @@ class Definitions(Classes):
 
     def extra_arguments(self, function: cst.FunctionDef, values: Evaluator) -> list[cst.BaseExpression]:
         """What the calls in the file pass for ``*args``; unpacked arguments are left out."""
-        places = self.arguments.places(function)
-        first = max(places.values(), default=-1) + 1
+        first = max(self.arguments.places(function).values(), default=-1) + 1
         return [
             given
             for call in self.callers(function, values).calls
