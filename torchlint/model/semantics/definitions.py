@@ -139,7 +139,7 @@ class Definitions(Classes):
         """The methods called ``name`` of an object of one of several classes: ``TRAINERS[kind](model).train()``."""
         methods = [self.method(item, name) for item in self.classes_of(owner, values)]
         found = {method for method in methods if method is not None}
-        return sorted(found, key=self._tree.index)
+        return [*sorted(found, key=self._tree.index)]
 
     def classes_of(self, owner: Value, values: Evaluator) -> list[cst.ClassDef]:
         """The classes that an object may be of, if all calls that may have made it are known."""
@@ -167,9 +167,12 @@ class Definitions(Classes):
         """The functions or classes that a value may be, if all are known and they are few."""
         if value.kind not in (Kind.FUNCTION, Kind.CLASS) or not value.sure or len(value.origins) > _MAX_HANDED:
             return []
-        classes = (cst.FunctionDef, cst.ClassDef)
-        found = [origin for origin in value.origins if isinstance(origin, classes) and isinstance(origin, kinds)]
-        return sorted(found, key=self._tree.index)
+        found = [
+            origin
+            for origin in value.origins
+            if isinstance(origin, (cst.FunctionDef, cst.ClassDef)) and isinstance(origin, kinds)
+        ]
+        return [*sorted(found, key=self._tree.index)]
 
     def callers(self, function: cst.FunctionDef, values: Evaluator) -> Callers:
         """The calls of ``function`` within the file."""
@@ -212,10 +215,9 @@ class Definitions(Classes):
         else:
             found = self._function_callers(function)
             picking = self._registries.calls_of(function)
-            if found.complete and not picking:
-                return found
             handed = self._passed_functions.calls_of(self._homes_of(function), values)
-            return Callers(tuple(dict.fromkeys((*found.calls, *picking, *handed))), False)
+            calls = [*dict.fromkeys((*found.calls, *picking, *handed))]
+            complete = found.complete and not picking
         return Callers(tuple(calls), complete)
 
     def calls_naming(self, function: cst.FunctionDef, values: Evaluator) -> tuple[cst.Call, ...]:
@@ -284,16 +286,14 @@ class Definitions(Classes):
         homes = self._homes_of(function)
         if not self._links.has_context:
             return self._callers_in(*homes[0])
-        found = [self._callers_in(*home) for home in homes]
+        found = [self._callers_in(home, name) for home, name in homes]
         calls = [call for callers in found for call in callers.calls]
-        of_module = [
-            node
-            for node in self._tree.attributes_named(function.name.value)
-            if self._names.members(node) and function in self.named(node)
+        complete = all(callers.complete for callers in found)
+        calls += [
+            call
+            for call in self._tree.calls_named(function.name.value)
+            if self._names.members(call.func) and function in self.named(call.func)
         ]
-        called = filter(self._tree.is_called, of_module)
-        calls += [call for call in map(self._tree.parent, called) if isinstance(call, cst.Call)]
-        complete = all(callers.complete for callers in found) and all(map(self._tree.is_called, of_module))
         return Callers(tuple(calls), complete)
 
     def _homes_of(self, definition: cst.FunctionDef | cst.ClassDef) -> list[tuple[Scope, str]]:
@@ -337,7 +337,8 @@ class Definitions(Classes):
 
     def extra_arguments(self, function: cst.FunctionDef, values: Evaluator) -> list[cst.BaseExpression]:
         """What the calls in the file pass for ``*args``; unpacked arguments are left out."""
-        first = max(self.arguments.places(function).values(), default=-1) + 1
+        places = self.arguments.places(function)
+        first = max(places.values(), default=-1) + 1
         return [
             given
             for call in self.callers(function, values).calls
