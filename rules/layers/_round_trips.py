@@ -8,9 +8,11 @@ from dataclasses import dataclass
 
 import libcst as cst
 
+from torchlint.model.data.placement import Placement
 from torchlint.model.module import Module
 from torchlint.model.semantics.tensor_forms import TensorForms
 from torchlint.model.syntax.climbing import climb
+from torchlint.model.syntax.dotted import dotted_name
 from torchlint.model.training.purpose import Purposes
 from torchlint.model.training.step_places import StepPlaces
 
@@ -109,7 +111,8 @@ class RoundTrips:
                 del given[name]
             called = self._module.name_of(node.func) if isinstance(node, cst.Call) else None
             if isinstance(node, cst.Call) and called in _BACK and self._takes_array(node, start, arrays | filled):
-                back = back or node
+                if self._takes_array(node, start, arrays) or self._is_moved(node, function):
+                    back = back or node
             elif isinstance(node, cst.Call) and node is not start and self._takes_array(node, start, arrays):
                 if not self._computes(node, called, start, arrays):
                     return None
@@ -126,6 +129,16 @@ class RoundTrips:
                     end = self._tree.last(node)
                     given.update((item.target.value, end) for item in node.targets if isinstance(item.target, cst.Name))
         return back
+
+    def _is_moved(self, call: cst.Call, function: cst.FunctionDef) -> bool:
+        """Whether the tensor that a call makes is moved: ``torch.from_numpy(x).cuda()``, there or by its name."""
+        statement = self._tree.statement_of(call)
+        named = [dotted_name(item.target) for item in statement.targets] if isinstance(statement, cst.Assign) else []
+        return any(
+            move.source is call or (dotted_name(move.source) or "") in named
+            for move in self._module.fact(Placement).moves
+            if self._tree.within(move.call, function)
+        )
 
     def _filled(
         self,
