@@ -148,7 +148,7 @@ class ElementReads:
 
     def _repeated(self, call: cst.Call, element: cst.BaseExpression) -> ElementRead | None:
         for above, child in climb(self._tree, call):
-            if isinstance(above, (cst.ListComp, cst.GeneratorExp, cst.SetComp)):
+            if isinstance(above, (cst.ListComp, cst.GeneratorExp, cst.SetComp, cst.DictComp)):
                 if self._is_unpacked(above):
                     return None
                 return self._in_comprehension(call, element, above)
@@ -156,7 +156,7 @@ class ElementReads:
                 found = self._in_loop(call, element, above)
                 if found is not None or self._module.fact(Loops).of(above).loaders:
                     return found  # the loops around a batch are those of the program
-            if isinstance(above, (cst.FunctionDef, cst.Lambda, cst.ClassDef, cst.While, cst.DictComp)):
+            if isinstance(above, (cst.FunctionDef, cst.Lambda, cst.ClassDef, cst.While)):
                 return None
         return None
 
@@ -167,9 +167,7 @@ class ElementReads:
             isinstance(item.target, (cst.Tuple, cst.List)) for item in statement.targets
         )
 
-    def _in_comprehension(
-        self, call: cst.Call, element: cst.BaseExpression, made: cst.ListComp | cst.GeneratorExp | cst.SetComp
-    ) -> ElementRead | None:
+    def _in_comprehension(self, call: cst.Call, element: cst.BaseExpression, made: cst.BaseComp) -> ElementRead | None:
         source = made.for_in
         if source.inner_for_in is not None:
             return None
@@ -180,7 +178,13 @@ class ElementReads:
         if tensor is None:
             return None
         is_item = isinstance(call.func, cst.Attribute) and call.func.attr.value == "item"
-        is_whole = made.elt is call and is_item and not source.ifs and self._covers(source.iter, tensor)
+        is_whole = (
+            isinstance(made, cst.BaseSimpleComp)
+            and made.elt is call
+            and is_item
+            and not source.ifs
+            and self._covers(source.iter, tensor)
+        )
         is_whole = is_whole and len(indexed(element)[1]) < 2
         line = is_whole and self._module.fact(TensorForms).is_line(tensor)
         return ElementRead(made, made, tensor, element, is_whole and not isinstance(made, cst.SetComp), line)
@@ -221,11 +225,19 @@ class ElementReads:
         """
         if not isinstance(target, cst.Tuple) or not isinstance(element, cst.Name) or not isinstance(over, cst.Call):
             return None
+        path = self._place_in(target, element.value)
+        found = [given for given, rest in iterables(self._module.names, over, path) if not rest] if path else []
+        return found[0] if len(found) == 1 and found[0] is not over else None
+
+    def _place_in(self, target: cst.Tuple, name: str) -> tuple[int, ...]:
+        """Where the variable of a loop is among others: ``(1, 0)`` for ``x`` of ``i, (x, y)``; else nothing."""
         for place, part in enumerate(target.elements):
-            if isinstance(part.value, cst.Name) and part.value.value == element.value:
-                found = [given for given, path in iterables(self._module.names, over, (place,)) if not path]
-                return found[0] if len(found) == 1 and found[0] is not over else None
-        return None
+            if isinstance(part.value, cst.Name) and part.value.value == name:
+                return (place,)
+            inner = self._place_in(part.value, name) if isinstance(part.value, cst.Tuple) else ()
+            if inner:
+                return (place, *inner)
+        return ()
 
     def _called(self, node: cst.BaseExpression) -> cst.BaseExpression:
         return node.func if isinstance(node, cst.Call) else node

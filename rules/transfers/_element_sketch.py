@@ -9,7 +9,7 @@ from torchlint.rule.bindings import BindingKind
 from torchlint.rule.sketch import Sketch, called_name
 from torchlint.rule.tensor_sketch import may_be_tensor
 
-_LISTS = (ast.ListComp, ast.SetComp, ast.GeneratorExp)
+_LISTS = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
 _COUNTING = frozenset({"range", "enumerate"})
 _CONVERTING = frozenset({"float", "int", "range"})
 _COPYING = frozenset({"cpu", "detach", "numpy"})
@@ -109,7 +109,7 @@ def _bound(target: ast.expr, over: ast.expr) -> Iterator[tuple[str, ast.expr]]:
         for given in overs:  # which grows
             if isinstance(given, ast.Call) and called_name(given) in _JOINING:
                 overs += given.args
-    for part in target.elts if isinstance(target, ast.Tuple) else [target]:
+    for part in ast.walk(target):
         if isinstance(part, ast.Name):
             yield from ((part.id, given) for given in overs)
 

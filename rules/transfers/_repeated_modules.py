@@ -143,6 +143,11 @@ class RepeatedModules:
             if self._tree.within(call, function):
                 continue  # it calls itself for parts
             loops = self._module.fact(Loops).around(call)
+            listing = nearest(self._tree, call, *COMPREHENSIONS, cst.FunctionDef, cst.Lambda)
+            if isinstance(listing, COMPREHENSIONS):
+                if self._repeats(listing, call, given, kept):
+                    return listing
+                continue
             if loops:
                 if self._repeats(loops[0].node, call, given, kept) and loops[0].kind is not LoopKind.EPOCH:
                     return loops[0].node
