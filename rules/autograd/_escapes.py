@@ -222,7 +222,7 @@ class Escapes:
         assign = self._tree.parent(whole)
         if not isinstance(assign, cst.Assign) or assign.value is not whole or len(assign.targets) != 1:
             return None
-        target = assign.targets[0].target
+        target: cst.BaseExpression = assign.targets[0].target
         if isinstance(row, cst.Tuple):
             elements = target.elements if isinstance(target, cst.Tuple) else ()
             if len(elements) != len(row.elements) or any(isinstance(item, cst.StarredElement) for item in elements):
