@@ -5,7 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from whole_program import rows_of
+from whole_program import DATA, ENGINE, MAIN, codes, rows_of, write
+
+from torchlint.project.choice import Choice
+from torchlint.project.project import Project
 
 BASE = """\
 class Trainer:
@@ -239,3 +242,68 @@ def test_another_file_fills_a_dictionary_with_loaders(tmp_path: Path, imported: 
     start = "import torch\nfrom evaluation import evaluate\nfrom nets import make_net\n\nmodel = make_net().cuda()\n"
     files = {"filled": FILLED, "evaluation": EVALUATING, "test": f"{start}{imported}\n"}
     assert rows_of(tmp_path, files, "filled", "TL102") == expected
+
+
+PRINTED = "".join(f"    print('what is done in row {number} of a script')\n" for number in range(300))
+
+
+@pytest.mark.parametrize(
+    ("count", "guard", "is_found"),
+    [
+        (20, 'if __name__ == "__main__":\n    main()', True),
+        (20, "", False),
+        (70, 'if __name__ == "__main__":\n    main()', False),
+    ],
+    ids=["scripts", "modules", "the examples of a library"],
+)
+def test_the_scripts_of_many_experiments_show_what_a_loader_is_for(
+    tmp_path: Path, count: int, guard: str, is_found: bool
+) -> None:
+    main = MAIN.format(data="data", engine="engine").replace('if __name__ == "__main__":\n    main()', guard)
+    files = {f"run_{number}": main for number in range(count)}
+    write(tmp_path, {"data": DATA, "engine": ENGINE, "start": "import run_1", **files})
+    assert ("TL102" in codes(tmp_path / "data.py")) is is_found
+
+
+@pytest.mark.parametrize("alike", [True, False])
+def test_what_one_script_uses_comes_before_scripts_that_look_alike(tmp_path: Path, alike: bool) -> None:
+    """The scripts together are longer than what a file is analysed with."""
+    main = MAIN.format(data="data", engine="engine").replace("    for epoch", f"{PRINTED}    for epoch")
+    scripts = {
+        f"run_{number}": main if alike else main.replace("build_loader(Photos())", f"build_loader(Photos({number}))")
+        for number in range(12)
+    }
+    write(tmp_path, {"data": DATA, "engine": ENGINE + PRINTED, **scripts})
+    chosen = Choice(Project.around(tmp_path / "data.py"), ["data.py"]).run()
+    assert ("engine.py" in chosen) is alike
+
+
+BUILDERS = """\
+from photos import Photos
+from torch.utils.data import DataLoader
+
+
+def whole(pin_memory=False):
+    return DataLoader(Photos("train"), batch_size=64, num_workers=4, pin_memory=pin_memory)
+
+
+def cropped(pin_memory=False):
+    return DataLoader(Photos("cropped"), batch_size=64, num_workers=4, pin_memory=pin_memory)
+"""
+CHOOSING = """\
+import data
+from nets import args, net
+
+if args.cropped:
+    build = data.cropped
+else:
+    build = data.whole
+for images in build({given}):
+    net(images.cuda()).mean().backward()
+"""
+
+
+@pytest.mark.parametrize(("given", "expected"), [("pin_memory=True", [9]), ("", []), ("args.pinned", [])])
+def test_a_script_calls_one_of_two_functions_of_a_module(tmp_path: Path, given: str, expected: list[int]) -> None:
+    files = {"data": BUILDERS, "train": CHOOSING.replace("{given}", given)}
+    assert rows_of(tmp_path, files, "train", "TL204") == expected

@@ -54,11 +54,27 @@ class Observations:
 
     @cached_property
     def _are_images(self) -> bool:
-        """Whether the program has convolutions, and takes no length of a vector: ``env.observation_space.shape[0]``."""
+        """Whether observations are images: the program has convolutions, or a network out of sight gets their shape.
+
+        Not if the program takes the length of a vector: ``env.observation_space.shape[0]``.
+        """
         convolutions = [call.node for call in self._module.calls(_CONVOLUTION)] if self._spaces else []
-        lengths = [above for node in self._spaces if isinstance(above := self._tree.parent(node), cst.Subscript)]
-        return bool(convolutions) and all(
+        above = [(node, self._tree.parent(node)) for node in self._spaces]
+        lengths = [owner for _, owner in above if isinstance(owner, cst.Subscript)]
+        shapes = [owner for node, owner in above if isinstance(owner, cst.Arg) and node.attr.value == "shape"]
+        return (bool(convolutions) or any(map(self._is_for_unseen, shapes))) and all(
             any(self._tree.within(length, call) for call in convolutions) for length in lengths
+        )
+
+    def _is_for_unseen(self, argument: cst.Arg) -> bool:
+        """Whether a class or function gets ``argument`` that another file defines, which is not analysed with this."""
+        call = self._tree.parent(argument)
+        name = self._module.name_of(call.func) if isinstance(call, cst.Call) else None
+        return (
+            isinstance(call, cst.Call)
+            and name is not None
+            and not name.startswith(("torch.", "numpy.", "builtins.", "math."))
+            and not self._module.definitions.called(call, self._module.values)
         )
 
     def is_list(self, node: cst.BaseExpression) -> bool:

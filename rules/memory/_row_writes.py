@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import libcst as cst
 
 from torchlint.model.module import Module
-from torchlint.model.syntax.dotted import dotted_name
+from torchlint.model.syntax.dotted import called_name, dotted_name
 
 from ._row_fills import is_full
 from ._row_values import Level, RowValues, counter, flattened
@@ -114,9 +114,16 @@ class RowWrites:
         value = self._values.level(statement.value, body.names)
         if any(isinstance(indices[place], cst.Slice) for place in others):  # each row up to a length of its own
             return len(others) == 1 and (value is Level.FIXED or self._copies_part(statement.value, target))
-        if any(levels[place] is not Level.ROW for place in others):
+        if any(levels[place] is not Level.ROW and not self._is_one_item(indices[place]) for place in others):
             return False
         return value is Level.ROW or (value is Level.FIXED and isinstance(statement, cst.Assign))
+
+    def _is_one_item(self, index: cst.BaseSlice) -> bool:
+        """``lengths[i] - 1``, ``int(lengths[i])``: numbers, be they in a tensor or in a list."""
+        value = index.value if isinstance(index, cst.Index) else None
+        if isinstance(value, cst.Call):
+            return self._module.name_of(value.func) == "builtins.int" or called_name(value) == "item"
+        return isinstance(value, cst.BinaryOperation) and isinstance(value.operator, _SHIFTING)
 
     def _counts(self, index: cst.BaseExpression, body: _Body) -> bool:
         """Whether each iteration has another ``index``: ``i``, ``start + i``, ``2 * i``."""

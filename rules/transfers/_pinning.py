@@ -148,8 +148,9 @@ class Pinning:
         if found is None:
             return self._module.fact(ConfigFiles).true(node)
         values = [value for value in found.values if not self._is_for_cpu(value)]
-        if any(map(self._is_for_cuda, values)):
-            values = [value for value in values if not isinstance(self._module.tree.parent(value), cst.Param)]
+        for_cuda = list(filter(self._is_for_cuda, values))
+        if for_cuda:
+            values = [value for value in values if not self._is_replaced(value, for_cuda)]
         return (
             depth > 0
             and bool(values)
@@ -172,6 +173,21 @@ class Pinning:
         The default of the parameter that gets it counts without a GPU.
         """
         return any(holds and self._is_true_with_cuda(above.test, 1) for above, holds in self._conditions(value))
+
+    def _is_replaced(self, value: cst.BaseExpression, for_cuda: list[cst.BaseExpression]) -> bool:
+        """Whether ``value``, the default of a parameter or a variable, counts only if the program uses no GPU.
+
+        So for ``pin = False`` before ``if cuda: pin = True``.
+        """
+        tree = self._module.tree
+        parents = (cst.Assign, cst.AnnAssign)
+        return isinstance(tree.parent(value), cst.Param) or any(
+            isinstance(tree.parent(value), parents)
+            and isinstance(tree.parent(other), parents)
+            and tree.function_of(value) is tree.function_of(other)
+            and tree.index(value) < tree.index(other)
+            for other in for_cuda
+        )
 
     def _conditions(self, value: cst.BaseExpression) -> Iterator[tuple[cst.If | cst.IfExp, bool]]:
         """The conditions around a value in its function, each with whether it must hold there."""

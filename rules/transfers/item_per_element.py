@@ -66,7 +66,7 @@ class ItemPerElement(Rule):
 
     code = "TL209"
     name = "item-per-element"
-    words = (("torch", "transformers"), "for ", (".item()", "float(", "int(", ".cpu()"))
+    words = (("torch", "transformers"), "for ", (".item()", "float(", "int(", "range(", ".cpu()"))
     demo = ("GPU", "CPU")
 
     @classmethod

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from torchlint.project.files import Files
 from torchlint.project.imports import DefinitionKind, Facts, Import
@@ -47,6 +47,33 @@ class BoundModules:
                     self._dicts[key] = tuple(item for other in sorted(inside) for item in self.imports(file, other))
         return self._dicts[key]
 
+    def bound(self, importer: str, file: str, names: Collection[str]) -> tuple[set[str], set[str]]:
+        """Under which names a file knows names of another one, and the module itself."""
+        bound: set[str] = set()
+        modules: set[str] = set()
+        for item in self._facts(importer).imports:
+            target = self._find_module(item.module, importer)
+            if not item.name:
+                if target == file or (target is not None and contains(target, file)):
+                    modules.add(item.bound)
+            elif target == file or (target is not None and target.endswith("__init__.py")):
+                if item.name == "*":
+                    bound |= set(names)
+                elif item.name in names:
+                    bound.add(item.bound)
+            if item.name and item.name != "*":
+                found = self._find_module(submodule(item), importer)
+                if found == file or (found is not None and contains(found, file)):
+                    modules.add(item.bound)
+        if modules:
+            kept = [
+                name
+                for name in self._facts(importer).bindings
+                if any(item.bound in modules for item in self.in_dict(importer, name))
+            ]
+            modules.update(kept)
+        return bound, modules
+
     def _module_of(self, file: str, item: Import) -> str | None:
         """The file of the module that an import binds to a name; None if it binds something else."""
         target = self._find_module(item.module, file)
@@ -61,3 +88,9 @@ class BoundModules:
 def submodule(item: Import) -> str:
     """The module that ``from package import module`` takes."""
     return f"{item.module}{'' if item.module.endswith('.') else '.'}{item.name}"
+
+
+def contains(package: str, file: str) -> bool:
+    """Whether a file is a package's __init__.py, and another one is in that package."""
+    folder, _, name = package.rpartition("/")
+    return name == "__init__.py" and file.startswith(f"{folder}/" if folder else "")

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import heapq
 import re
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from typing import NamedTuple
 
-from torchlint.project.bound_modules import BoundModules, submodule
+from torchlint.project.bound_modules import BoundModules, contains, submodule
 from torchlint.project.files import Files, repeated
 from torchlint.project.imports import DefinitionKind, Facts, Import
 from torchlint.project.picked import PICKING, Picked
@@ -27,10 +28,13 @@ MAX_PIECE = 40_000
 FAR = 4_000
 #: ... and a function of a script that uses a file, as one of so many: it tells the device and the loaders.
 FAR_SCRIPT = 1_000
-#: A module that more files import is a public one: who calls it is unknown.
+#: A module that more files import, other than scripts, is a public one: who calls it is unknown.
 MAX_IMPORTERS = 16
+#: The same for scripts, such as those of many experiments.
+MAX_SCRIPTS = 64
 #: A list or dictionary, which a module may take functions and classes from: ``NETWORKS = {"small": Small}``.
 _REGISTRY = re.compile(r"^\w[^=\n]*=\s*[\[({]", re.MULTILINE)
+_WORD = re.compile(r"\w+")
 #: A piece that only imports: it is chosen with what uses its names.
 _IMPORT = re.compile(r"(?:[ \t\f]*(?:#[^\r\n]*)?(?:\r\n|\r|\n))*(?:from|import)\b[^;]*\Z")
 
@@ -78,6 +82,8 @@ class Choice:
         self._star_imports: dict[str, _Stars] = {}  #: by file
         self._inner: dict[str, list[Import]] = {}  #: by file the imports in its functions
         self._seen: set[tuple[str, str]] = set()  #: names of files that were looked up
+        #: by file and the lines that use its names, how many pieces with these lines there were
+        self._using: Counter[tuple[str, frozenset[str]]] = Counter()
         self._asked: dict[tuple[str, Import], set[str]] = {}  #: by file and import the names that were looked up
 
     def run(self) -> dict[str, set[int]]:
@@ -110,8 +116,8 @@ class Choice:
     def _facts(self, file: str) -> Facts:
         return self._known_facts[file]
 
-    def _add(self, file: str, index: int, *, is_caller: bool = False) -> None:
-        """Choose a piece, and the imports that it uses, when its turn comes."""
+    def _add(self, file: str, index: int, *, is_caller: bool = False, alike: int = 0) -> None:
+        """Choose a piece, and the imports that it uses, when its turn comes: after `alike` ones that others need."""
         if file in self._mains or (file, index) in self._added:
             return
         text = self._text(file, index)
@@ -119,6 +125,7 @@ class Choice:
             return
         self._added.add((file, index))
         far = min(len(text), FAR_SCRIPT if is_caller and self._files.is_script(file) else FAR)
+        far += alike * FAR
         heapq.heappush(self._waiting, (self._distance + far, len(self._added), file, index, is_caller))
 
     def _text(self, file: str, index: int) -> str:
@@ -282,7 +289,7 @@ class Choice:
         for item in self._facts(package).imports if package.endswith("__init__.py") else ():
             if not item.name and item.module.rpartition(".")[2] in members:
                 module = self._find_module(item.module, package)
-                if module is not None and module != package and _contains(package, module):
+                if module is not None and module != package and contains(package, module):
                     self._needs(module, members, members)
                     self._follow_submodules(module, members)
 
@@ -293,7 +300,8 @@ class Choice:
         if file not in self._mains:
             self._add_with(file, names)
         importers = [item for item in self._files.importers_of(file) if item != file]
-        if len(importers) > MAX_IMPORTERS:
+        scripts = sum(map(self._files.is_script, importers)) if len(importers) > MAX_IMPORTERS else 0
+        if len(importers) - scripts > MAX_IMPORTERS or scripts > MAX_SCRIPTS:
             return
         tests = {
             item for item in importers if item not in self._mains and is_test(item, self._files.text_of(item) or "")
@@ -301,19 +309,28 @@ class Choice:
         rest = names - self._used_without(tests, file, importers) if tests else names
         for importer in importers:
             asked = rest if importer in tests else names  # what a test passes is not what the program does
-            picks = any(item == file or _contains(item, file) for item in self._picked.modules(importer))
+            picks = any(item == file or contains(item, file) for item in self._picked.modules(importer))
             if self._files.vocabulary(importer).isdisjoint(asked) and not picks:
                 self._glanced_at.add(importer)
                 continue
-            bound, modules = self._bound(importer, file, asked)
+            bound, modules = self._modules.bound(importer, file, asked)
             for index, members in enumerate(self._files.members_of(importer)):
                 words = self._words(importer, index)
                 takes = not members.isdisjoint(asked) or (picks and not words.isdisjoint(PICKING))
                 if not words.isdisjoint(bound) or (takes and not words.isdisjoint(modules)):
-                    self._add(importer, index, is_caller=True)
+                    self._add(
+                        importer, index, is_caller=True, alike=self._alike(importer, index, file, bound | modules)
+                    )
 
-    def _is_test(self, file: str) -> bool:
-        return is_test(file, self._files.text_of(file) or "")
+    def _alike(self, importer: str, index: int, file: str, names: set[str]) -> int:
+        """How many pieces use `names`, which are of a file, in the same lines as a piece that is to be chosen.
+
+        Of scripts that differ in other lines only, one or two tell how they call the file.
+        """
+        lines = self._text(importer, index).splitlines()
+        using = frozenset(line.strip() for line in lines if not names.isdisjoint(_WORD.findall(line)))
+        self._using[file, using] += 1
+        return self._using[file, using] - 1
 
     def _used_without(self, tests: Collection[str], file: str, importers: Sequence[str]) -> set[str]:
         """What a file contains several times, and the words of the files that import it, without tests."""
@@ -350,33 +367,6 @@ class Choice:
         for index in sorted({index for name in names for index in known.get(name, ())}):
             self._add(file, index, is_caller=True)
 
-    def _bound(self, importer: str, file: str, names: Collection[str]) -> tuple[set[str], set[str]]:
-        """Under which names a file knows names of another one, and the module itself."""
-        bound: set[str] = set()
-        modules: set[str] = set()
-        for item in self._facts(importer).imports:
-            target = self._find_module(item.module, importer)
-            if not item.name:
-                if target == file or (target is not None and _contains(target, file)):
-                    modules.add(item.bound)
-            elif target == file or (target is not None and target.endswith("__init__.py")):
-                if item.name == "*":
-                    bound |= set(names)
-                elif item.name in names:
-                    bound.add(item.bound)
-            if item.name and item.name != "*":
-                found = self._find_module(submodule(item), importer)
-                if found == file or (found is not None and _contains(found, file)):
-                    modules.add(item.bound)
-        if modules:
-            kept = [
-                name
-                for name in self._facts(importer).bindings
-                if any(item.bound in modules for item in self._modules.in_dict(importer, name))
-            ]
-            modules.update(kept)
-        return bound, modules
-
     def _defined(self, file: str, index: int | None = None) -> set[str]:
         """The functions and classes that a file, or one of its pieces, defines."""
         facts = self._facts(file)
@@ -390,9 +380,3 @@ class Choice:
 
     def _words(self, file: str, index: int) -> frozenset[str]:
         return self._files.words_of(file)[index]
-
-
-def _contains(package: str, file: str) -> bool:
-    """Whether a file is a package's __init__.py, and another one is in that package."""
-    folder, _, name = package.rpartition("/")
-    return name == "__init__.py" and file.startswith(f"{folder}/" if folder else "")

@@ -215,10 +215,9 @@ class Definitions(Classes):
         else:
             found = self._function_callers(function)
             picking = self._registries.calls_of(function)
-            if found.complete and not picking:
-                return found
             handed = self._passed_functions.calls_of(self._homes_of(function), values)
-            return Callers(tuple(dict.fromkeys((*found.calls, *picking, *handed))), False)
+            calls = [*dict.fromkeys((*found.calls, *picking, *handed))]
+            complete = found.complete and not picking
         return Callers(tuple(calls), complete)
 
     def calls_naming(self, function: cst.FunctionDef, values: Evaluator) -> tuple[cst.Call, ...]:

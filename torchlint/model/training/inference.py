@@ -181,6 +181,8 @@ class Inference:
             unguarded = module.fact(GradModes).unguarded_call(call)
             if unguarded is None or module.fact(Purposes).of(unguarded) not in (Purpose.WORK, Purpose.ONCE):
                 return None
+            if any(module.fact(Frozen).has(item.value) for item in unguarded.args):
+                return None
         site = self._recorded_forward(call, function, model, volatile)
         if site is not None and function is not None and site.node is function and self._also_trains(call, function):
             site = replace(site, node=module.tree.statement_of(call))

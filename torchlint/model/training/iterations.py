@@ -29,11 +29,14 @@ _RARE = re.compile(
 )
 #: Names of flags that are only set to look into a program.
 _INSPECTING = re.compile(r"verbose|debug|display|print|statistic|diagnostic|profil", re.IGNORECASE)
+#: Names of flags that are set in training.
+_TRAINING = re.compile(r"_?(is_)?train(ing)?(_mode)?", re.IGNORECASE)
 #: What is the same for a parameter or tensor at every iteration.
 _FIXED = frozenset({"requires_grad", "ndim", "dim", "ndimension", "dtype", "device", "is_cuda", "is_leaf"})
 #: Names that count iterations, and names of the iteration from which on something is done.
 _COUNTERS = re.compile(
-    r"(global_?|cur(rent)?_?|train(ing)?_?|total_?)?(step|steps|iter|iters|iteration|itr|batch_idx|batch_i|count|counter|i|it)",
+    r"(global_?|cur(rent)?_?|train(ing)?_?|total_?)?"
+    r"(step|steps|iter|iters|iteration|itr|batch_idx|batch_i|count|counter|i|it|epoch)",
     re.IGNORECASE,
 )
 _STARTS = re.compile(r"start|warm|begin|after|burn|delay|min_|ramp|skip", re.IGNORECASE)
@@ -124,17 +127,33 @@ class Iterations(ForestFact):
                     continue
                 return True
             if isinstance(node, cst.Name) and node.value in varying and not self._checks_type(node):
-                return True
+                held = self._held(node)
+                if held is None or _RARE.search(held):
+                    return True
         return False
 
+    def _held(self, name: cst.Name) -> str | None:
+        """The attribute of ``self`` that ``name`` is another name for: ``opt`` after ``opt = self.opt``."""
+        bound = self._module.values.reaching.only(name)
+        if bound is None or bound.kind != "assign" or bound.path or not isinstance(bound.value, cst.Attribute):
+            return None
+        text = dotted_name(bound.value)
+        return last_part(text) if text is not None and text.startswith("self.") else None
+
     def _is_usual(self, branch: cst.If | cst.IfExp, part: cst.CSTNode) -> bool:
-        """Whether ``part`` runs unless somebody looks into the program: the ``else`` of ``if self.debug:``."""
+        """Whether ``part`` runs in training, unless somebody looks into the program.
+
+        The body of ``if is_training:``, the ``else`` of ``if self.debug:``.
+        """
         test = branch.test
         is_negated = isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not)
-        usual: cst.CSTNode | None = branch.body if is_negated else branch.orelse
         test = test.expression if isinstance(test, cst.UnaryOperation) else test
-        is_flag = isinstance(test, (cst.Name, cst.Attribute)) and _INSPECTING.search(last_name(test)) is not None
-        return is_flag and part is usual and not self._intervals.counts(test)
+        if not isinstance(test, (cst.Name, cst.Attribute)) or self._intervals.counts(test):
+            return False
+        if _TRAINING.fullmatch(last_name(test)):
+            return part is (branch.orelse if is_negated else branch.body)
+        usual: cst.CSTNode | None = branch.body if is_negated else branch.orelse
+        return part is usual and _INSPECTING.search(last_name(test)) is not None
 
     def _is_library(self, name: cst.Name) -> bool:
         """``t`` of ``isinstance(x, t.Tensor)`` after ``import torch as t``."""
@@ -152,13 +171,21 @@ class Iterations(ForestFact):
         return not any(word in varying or (_RARE.search(word) and not PROCESSES.search(word)) for word in words)
 
     def _is_off(self, test: cst.BaseExpression) -> bool:
-        """Whether a condition reads a setting that the program sets to ``False``, at least by default."""
+        """Whether a condition reads a setting that the program sets to ``False``, at least by default.
+
+        An option of the command line that turns on a part of the training may be on.
+        """
         if isinstance(test, cst.BooleanOperation) and isinstance(test.operator, cst.And):
             return self._is_off(test.left) or self._is_off(test.right)
-        if not isinstance(test, (cst.Name, cst.Attribute)):
+        if not isinstance(test, (cst.Name, cst.Attribute)) or self._is_option(test):
             return False
         found = self._module.fact(Configuration).sources(test)
         return found is not None and all(isinstance(item, cst.Name) and item.value == "False" for item in found.values)
+
+    def _is_option(self, flag: cst.Name | cst.Attribute) -> bool:
+        """Whether ``flag`` has the name of a switch of the command line, and not of one to look into a program."""
+        name = last_name(flag)
+        return _INSPECTING.search(name) is None and self._module.values.parsers.are_off(name, flag)
 
     def _starts_late(self, branch: cst.If | cst.IfExp, step: cst.CSTNode) -> bool:
         """Whether ``branch`` is taken at every iteration from some iteration on: ``if step > warmup:``."""
