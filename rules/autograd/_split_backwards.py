@@ -18,8 +18,8 @@ from torchlint.model.training.networks import Networks
 
 #: Words of a statement between two passes that may need the gradients of the first one alone.
 _NEEDS_FIRST = re.compile(
-    r"optim|\bopt\b(?!\.\w+(?![\w(]))|step|zero|hook|scaler|fisher|param|importance|conflict|register|backward|state_dict"
-    r"|free|empty_cache"
+    r"optim|\bopt\b(?!\.\w+(?![\w(]))|step|zero|hook|scaler|fisher|\bparam|param(?:s|eters|_)|importance|conflict"
+    r"|register|backward|state_dict|free|empty_cache"
 )
 #: ... and those of gradients, which are attributes and functions: a variable may contain gradients of the input.
 _GRADIENTS = re.compile(r"\.\s*\w*grad|grad\w*\s*\(")

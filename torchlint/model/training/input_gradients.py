@@ -54,7 +54,7 @@ class InputGradients(ForestFact):
         if isinstance(node, cst.ListComp):
             return self._makes_tensor(node.elt)
         if isinstance(node, cst.Name):
-            values = [item.value for item in self._module.names.bindings(node)]
+            values = [item.value for item in self._module.values.reaching.of(node)]
             return any(map(_is_list, values)) and all(
                 item is not None and (self._fills_with_tensors(node, item) or self._makes_tensor(item))
                 for item in values
@@ -106,7 +106,7 @@ class InputGradients(ForestFact):
                 return False  # `net.weight`
         if not isinstance(node, (cst.Name, cst.Attribute)):
             return False
-        values = [item.value for item in self._module.names.bindings(node)] if isinstance(node, cst.Name) else []
+        values = [item.value for item in self._module.values.reaching.of(node)] if isinstance(node, cst.Name) else []
         if values and all(isinstance(item, (cst.Dict, cst.List, cst.ListComp)) for item in values):
             return False  # a group of parameters
         return self._module.value(node).kind in (Kind.TENSOR, Kind.UNKNOWN)
