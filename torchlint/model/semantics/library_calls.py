@@ -104,7 +104,8 @@ class LibraryCalls:
             return Value(Kind.SEQUENCE, each=Value(Kind.SEQUENCE, elements=items))
         if name == "dict":
             each = join_items(self._values.of(item.value) for item in node.args if item.keyword is not None)
-            return Value(Kind.SEQUENCE, each=each) if each.kind is Kind.LOADER else None
+            if each.kind is Kind.LOADER:
+                return Value(Kind.SEQUENCE, each=each)
         if name == "next":
             return iterated(self._values.of(first))
         if name == "map":
