@@ -166,8 +166,9 @@ class Epochs:
     def _repeated(self, place: cst.CSTNode, loader: Call, depth: int) -> cst.For | cst.While | None:
         """The loop around ``place``, there or in a caller, that iterates over ``loader`` at every iteration."""
         for loop in self._module.fact(Loops).around(place):
-            is_inside = self._tree.within(loader.node, loop.node) and not self._is_made_once(loader.node, loop.node)
-            if is_inside or self._builds(loop.node, place, loader):
+            block = self._restart(place, loop.node) or loop.node
+            is_inside = self._tree.within(loader.node, block) and not self._is_made_once(loader.node, loop.node)
+            if is_inside or self._builds(block, place, loader):
                 return None
             if not self._runs_once(loop.node) and not self._chooses(loop.node, place, loader):
                 return loop.node
@@ -178,6 +179,12 @@ class Epochs:
         places = (*calls, *loops_over(self._module, function))
         found = (self._repeated(place, loader, depth - 1) for place in places)
         return next((loop for loop in found if loop is not None), None)
+
+    def _restart(self, place: cst.CSTNode, loop: cst.CSTNode) -> cst.ExceptHandler | None:
+        """The handler, in a loop, that starts a new pass where one has ended: ``except StopIteration: ...``."""
+        above = self._tree.ancestors(place) if isinstance(place, cst.Call) else ()
+        handlers = (node for node in above if isinstance(node, cst.ExceptHandler) and self._tree.within(node, loop))
+        return next(handlers, None)
 
     def _is_made_once(self, node: cst.CSTNode, loop: cst.CSTNode) -> bool:
         """Whether a flag lets one iteration of ``loop`` run ``node``: ``if epoch > 9 and not done: done = True``."""
@@ -240,8 +247,8 @@ class Epochs:
             return []
         return [origin for origin in value.origins if isinstance(origin, cst.Call)]
 
-    def _builds(self, loop: cst.For | cst.While, place: cst.CSTNode, loader: Call) -> bool:
-        """Whether an iteration of ``loop`` calls the function, or creates the object, that builds the loader.
+    def _builds(self, loop: cst.For | cst.While | cst.ExceptHandler, place: cst.CSTNode, loader: Call) -> bool:
+        """Whether an iteration of ``loop``, or a handler in it, builds the loader, by its function or its object.
 
         If ``place`` iterates over an object that is created before the loop, others that it creates do not matter.
         """
@@ -264,7 +271,7 @@ class Epochs:
             waiting, depth = [item.body for item in called if isinstance(item, cst.FunctionDef)], depth - 1
         return False
 
-    def _is_made_before(self, node: cst.BaseExpression, owner: cst.ClassDef, loop: cst.For | cst.While) -> bool:
+    def _is_made_before(self, node: cst.BaseExpression, owner: cst.ClassDef, loop: cst.CSTNode) -> bool:
         """Whether a loop over ``node`` takes the items of objects of a class that ``loop`` does not create."""
         made = [
             origin

@@ -120,7 +120,6 @@ def _are_several(epochs: Sequence[ConfigValue]) -> bool:
 
 def loaders_in(value: Value) -> frozenset[cst.CSTNode]:
     """The loaders that ``value`` is or contains."""
-    if value.kind is Kind.LOADER:
-        return value.origins
-    parts = (*value.elements, *((value.each,) if value.each else ()))
-    return frozenset(origin for part in parts for origin in loaders_in(part))
+    own = value.origins if value.kind is Kind.LOADER else frozenset()
+    parts = (*value.elements, *(part for shape in value.shapes for part in shape), *filter(None, (value.each,)))
+    return own.union(*map(loaders_in, parts))

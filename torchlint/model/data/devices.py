@@ -14,7 +14,7 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.moves import keyword, moved_to
 from torchlint.model.semantics.options import Options
 from torchlint.model.semantics.value import Device
-from torchlint.model.syntax.dotted import index_of, last_name
+from torchlint.model.syntax.dotted import called_name, index_of, last_name
 
 #: Libraries that move a network and its batches to the device.
 _TRAINER_LIBRARIES = ("pytorch_lightning", "lightning", "accelerate", "deepspeed", "composer", "colossalai", "ignite")
@@ -31,6 +31,7 @@ _PREPARATIONS = (
 _SAME_DEVICE = ("torch.device", "copy.copy", "copy.deepcopy")
 #: How many names a device is followed through.
 _DEPTH = 4
+_HELD = (cst.Name, cst.Attribute, cst.Subscript)
 #: What has an attribute `device` that tells where it is.
 _WITH_DEVICE = (Kind.MODULE, Kind.TENSOR, Kind.BATCH)
 #: Options that are the index of a GPU.
@@ -79,7 +80,44 @@ class Devices(ForestFact):
         if device is not None or not isinstance(call.func, cst.Attribute) or call.func.attr.value != "to":
             return device is Device.CUDA
         target = keyword(call, "device") or next((item.value for item in call.args if item.keyword is None), None)
-        return target is not None and self._is_set_elsewhere(target) and (self.uses_cuda or self._prepares_cuda)
+        if target is None:
+            return False
+        if self._is_of_moved_network(target):
+            return True
+        return self._is_set_elsewhere(target) and (self.uses_cuda or self._prepares_cuda)
+
+    def _is_of_moved_network(self, node: cst.BaseExpression, depth: int = _DEPTH) -> bool:
+        """Whether a device is that of a network which a statement moved: ``net.cuda()``.
+
+        So ``next(net.parameters()).device`` and ``net.device``.
+        """
+        if isinstance(node, cst.Attribute) and node.attr.value == "device":
+            found = [call.func for call in self._module.tree.calls_in(node.value) if called_name(call) == "parameters"]
+            networks = [func.value for func in found if isinstance(func, cst.Attribute)]
+            if not networks and self._module.value(node.value).kind is Kind.MODULE:
+                networks = [node.value]
+            if any(not self._identities(network).isdisjoint(self._moved_networks) for network in networks):
+                return True
+        written = self._module.fact(Configuration).step(node) if depth and isinstance(node, _HELD) else None
+        held = [item for item in written.values if item is not node] if written is not None else []
+        return any(self._is_of_moved_network(item, depth - 1) for item in held)
+
+    @cached_property
+    def _moved_networks(self) -> frozenset[object]:
+        """What identifies the networks, or other objects, that statements move to a CUDA device."""
+        moved = (
+            call.func.value
+            for call in self._module.methods("cuda", "to")
+            if isinstance(call.func, cst.Attribute)
+            and isinstance(self._module.tree.parent(call), cst.Expr)
+            and moved_to(call, self._module.values) is Device.CUDA
+        )
+        return frozenset().union(*map(self._identities, moved))
+
+    def _identities(self, node: cst.BaseExpression) -> frozenset[object]:
+        """The calls that made an object, and the variable that it is in."""
+        variable = self._module.names.variable(node)
+        return frozenset((*self._module.value(node).origins, *((variable,) if variable is not None else ())))
 
     def _is_set_elsewhere(self, node: cst.BaseExpression, depth: int = _DEPTH) -> bool:
         """Whether a device is one of settings that are out of sight: ``self.device``, ``config["device"]``.
@@ -96,7 +134,7 @@ class Devices(ForestFact):
             return value.device is Device.CUDA
         if value.kind not in (Kind.UNKNOWN, Kind.NONE, Kind.OTHER, Kind.DEVICE, Kind.SEQUENCE):
             return False
-        if not isinstance(node, (cst.Name, cst.Attribute, cst.Subscript)):
+        if not isinstance(node, _HELD):
             return False
         if isinstance(node, cst.Subscript) and isinstance(index_of(node), cst.Integer):
             return self._is_set_elsewhere(node.value, depth)  # the first of several: ``config["device"][0]``

@@ -13,7 +13,17 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.library_values import instance_by_name, is_companion
 from torchlint.model.semantics.moves import device_of, keyword, moved_to
 from torchlint.model.semantics.names import Names
-from torchlint.model.semantics.value import NUMBER, STRING, UNKNOWN, Device, Role, Value, iterated, named_device
+from torchlint.model.semantics.value import (
+    NUMBER,
+    STRING,
+    UNKNOWN,
+    Device,
+    Role,
+    Value,
+    iterated,
+    join_items,
+    named_device,
+)
 
 #: Methods by which a network is moved or cast.
 _MOVES = ("cuda", "to", "cpu", "half", "float", "double", "bfloat16")
@@ -96,6 +106,10 @@ class LibraryCalls:
                 return Value(Kind.SEQUENCE, each=_across(self._values.of(node.args[0].value)))
             items = tuple(iterated(self._values.of(argument.value)) for argument in node.args if argument.star == "")
             return Value(Kind.SEQUENCE, each=Value(Kind.SEQUENCE, elements=items))
+        if name == "dict":
+            each = join_items(self._values.of(item.value) for item in node.args if item.keyword is not None)
+            if each.kind is Kind.LOADER:
+                return Value(Kind.SEQUENCE, each=each)
         if name == "next":
             return iterated(self._values.of(first))
         if name == "map":

@@ -12,6 +12,7 @@ import libcst as cst
 from torchlint.model.semantics.definitions import Definitions
 from torchlint.model.semantics.evaluator import Evaluator
 from torchlint.model.semantics.names import Names
+from torchlint.model.semantics.reaching import Reaching
 from torchlint.model.syntax.dotted import called_name
 from torchlint.model.syntax.scopes import Scope
 from torchlint.model.syntax.tree import Tree
@@ -120,3 +121,9 @@ class Mappings:
             return []
         bound = [binding.value for binding in self._names.bindings(node) if binding.kind == "assign"]
         return [*self._definitions.named(node), *(value for value in bound if isinstance(value, cst.Lambda))]
+
+
+def body_of(func: cst.BaseExpression, reaching: Reaching) -> cst.BaseExpression | None:
+    """What a call of ``func`` gives where that is a lambda with a name: ``make = lambda data: DataLoader(data)``."""
+    bound = reaching.only(func) if type(func) is cst.Name else None
+    return bound.value.body if bound is not None and not bound.path and type(bound.value) is cst.Lambda else None

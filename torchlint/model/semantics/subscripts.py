@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import libcst as cst
 
 from torchlint.model.semantics.compounds import integer
@@ -10,11 +12,13 @@ from torchlint.model.semantics.evaluator import Evaluator
 from torchlint.model.semantics.guesses import Guesses
 from torchlint.model.semantics.items import Items
 from torchlint.model.semantics.knowledge import Kind
-from torchlint.model.semantics.value import UNKNOWN, Role, Value, join
+from torchlint.model.semantics.value import LOADER_OR_DATASET, UNKNOWN, Role, Value, join
 from torchlint.model.syntax.dotted import dotted_name
 
 #: What is known of an item of a dict that is filled one by one.
 _KEPT_IN_DICTS = (Kind.MODULE, Kind.LOSS, Kind.OPTIMIZER, Kind.LOADER, Kind.FUNCTION, Kind.CLASS)
+#: Keys of loaders in a dict that also contains datasets.
+_OF_LOADERS = re.compile(r"loader|(^|_)dl(_|$)", re.IGNORECASE)
 
 
 class Subscripts:
@@ -48,6 +52,8 @@ class Subscripts:
             if base.each.kind in (Kind.FUNCTION, Kind.CLASS) and self._items.knows(node):
                 return self._stored_as(node)
             if base.each.kind is Kind.LOADER:
+                if base.each.name == LOADER_OR_DATASET and not self._names_loader(index.value):
+                    return self._stored_as(node)
                 return self._contents.under(base, node.value, index.value).each or self._stored_as(node)
             return base.each or self._guesses.of_item(node.value)
         if base.kind is Kind.MODULE:
@@ -61,6 +67,10 @@ class Subscripts:
         if text is not None and any(word in text.lower() for word in ("loader", "dataloader")):
             return Value(Kind.LOADER, sure=False)
         return UNKNOWN
+
+    def _names_loader(self, index: cst.BaseExpression) -> bool:
+        key = self._values.of(index).constant
+        return isinstance(key, str) and _OF_LOADERS.search(key) is not None
 
     def _stored_as(self, node: cst.Subscript) -> Value:
         """What a program puts into a dict as the item ``node``."""

@@ -84,6 +84,8 @@ def join(values: Iterable[Value]) -> Value:
 
 #: What a dict of loaders may contain next to them, and is not iterated over.
 _NEXT_TO_LOADERS = frozenset({Kind.OTHER, Kind.NUMBER, Kind.STRING, Kind.NONE, Kind.UNKNOWN})
+#: The name of what a dict of loaders and datasets contains: only a key such as ``"train_loader"`` says which it is.
+LOADER_OR_DATASET = "loader or dataset"
 
 
 def join_items(values: Iterable[Value]) -> Value:
@@ -93,8 +95,14 @@ def join_items(values: Iterable[Value]) -> Value:
     loaders = [value for value in given if value.kind is Kind.LOADER]
     if found or not loaders:
         return found
-    rest = all(value.kind is Kind.LOADER or value.kind in _NEXT_TO_LOADERS for value in given)
-    return replace(join(loaders), sure=False) if rest else found
+    rest = {value.kind for value in given} - {Kind.LOADER}
+    if rest <= _NEXT_TO_LOADERS:
+        return replace(join(loaders), sure=False)
+    return (
+        replace(join(loaders), sure=False, name=LOADER_OR_DATASET)
+        if rest - _NEXT_TO_LOADERS == {Kind.DATASET}
+        else found
+    )
 
 
 def _shapes(values: Sequence[Value]) -> tuple[tuple[Value, ...], ...]:

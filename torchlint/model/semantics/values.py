@@ -20,6 +20,7 @@ from torchlint.model.semantics.handed_back import HandedBack
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.library_calls import LibraryCalls
 from torchlint.model.semantics.library_values import instance_by_base, instance_by_name, named_constant
+from torchlint.model.semantics.mappings import body_of
 from torchlint.model.semantics.memo import CyclicMemo
 from torchlint.model.semantics.moves import moved_to
 from torchlint.model.semantics.named_tuples import NAMED_TUPLE, named_tuple
@@ -311,6 +312,9 @@ class Values:
         elif name is None and self._definitions.makes_loader(node):
             return Value(Kind.LOADER, frozenset({node}), name=knowledge.DATA_LOADER)
         elif name is None or not name.startswith("torch."):
+            body = body_of(node.func, self.reaching)
+            if body is not None and (made := self.of(body)).kind is Kind.LOADER:
+                return made
             callee = self.of(node.func)
             if callee.kind is Kind.CLASS or (callee.kind is Kind.MODULE and not callee.sure):
                 if isinstance(node.func, cst.Name) and replaces_callee(node, self._tree.parent(node)):
