@@ -79,7 +79,7 @@ class Iterations(ForestFact):
                 often = or_often and self._trains_or_asks_for_process(above, child, step)
                 late = child is above.body and self._starts_late(above, step)
                 works = has_work(above, child, self._module.values.reaching) and not self._intervals.counts(above.test)
-                usual = self._is_usual(above, child)
+                usual = self._is_usual(above, child) or self._trains(above, child)
                 if not (often or late or works or usual) and self._is_rare(above, step):
                     return False
             if isinstance(above, (cst.If, cst.IfExp)) and child is above.body and self._is_off(above.test):
@@ -154,6 +154,13 @@ class Iterations(ForestFact):
             return part is (branch.orelse if is_negated else branch.body)
         usual: cst.CSTNode | None = branch.body if is_negated else branch.orelse
         return part is usual and _INSPECTING.search(last_name(test)) is not None
+
+    def _trains(self, branch: cst.If | cst.IfExp, part: cst.CSTNode) -> bool:
+        """Whether the step trains in ``part``, and another part has nothing to train with: ``if len(batch) == 1:``."""
+        if not any(is_backward(call) for call in self._tree.calls_in(part)) or self._intervals.counts(branch.test):
+            return False
+        names = (node.value for node in self._tree.nodes_in(branch.test) if isinstance(node, cst.Name))
+        return not any(map(_RARE.search, names))
 
     def _is_library(self, name: cst.Name) -> bool:
         """``t`` of ``isinstance(x, t.Tensor)`` after ``import torch as t``."""
