@@ -82,8 +82,9 @@ class Iterations(ForestFact):
                 usual = self._is_usual(above, child) or self._trains(above, child)
                 if not (often or late or works or usual) and self._is_rare(above, step):
                     return False
-            if isinstance(above, (cst.If, cst.IfExp)) and child is above.body and self._is_off(above.test):
-                return False
+            if isinstance(above, (cst.If, cst.IfExp)) and child is above.body:
+                if self._is_off(above.test, or_option=above.orelse is not None):
+                    return False
             if isinstance(above, (cst.For, cst.While)) and above is not step and self._is_other_pass(above, child):
                 return False
             if isinstance(above, cst.IndentedBlock) and self.is_behind_exit(above, child):
@@ -177,14 +178,14 @@ class Iterations(ForestFact):
         varying = self._bound_in(step)
         return not any(word in varying or (_RARE.search(word) and not PROCESSES.search(word)) for word in words)
 
-    def _is_off(self, test: cst.BaseExpression) -> bool:
+    def _is_off(self, test: cst.BaseExpression, *, or_option: bool) -> bool:
         """Whether a condition reads a setting that the program sets to ``False``, at least by default.
 
-        An option of the command line that turns on a part of the training may be on.
+        Without ``or_option``, a switch of the command line that adds a part to the training may be on.
         """
         if isinstance(test, cst.BooleanOperation) and isinstance(test.operator, cst.And):
-            return self._is_off(test.left) or self._is_off(test.right)
-        if not isinstance(test, (cst.Name, cst.Attribute)) or self._is_option(test):
+            return any(self._is_off(side, or_option=or_option) for side in (test.left, test.right))
+        if not isinstance(test, (cst.Name, cst.Attribute)) or (not or_option and self._is_option(test)):
             return False
         found = self._module.fact(Configuration).sources(test)
         return found is not None and all(isinstance(item, cst.Name) and item.value == "False" for item in found.values)
