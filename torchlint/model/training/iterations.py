@@ -31,6 +31,8 @@ _RARE = re.compile(
 _INSPECTING = re.compile(r"verbose|debug|display|print|statistic|diagnostic|profil", re.IGNORECASE)
 #: Names of flags that are set in training.
 _TRAINING = re.compile(r"_?(is_)?train(ing)?(_mode)?", re.IGNORECASE)
+#: What shows messages.
+_SHOWING = frozenset({"print", "log", "logger", "logging", "warnings"})
 #: What is the same for a parameter or tensor at every iteration.
 _FIXED = frozenset({"requires_grad", "ndim", "dim", "ndimension", "dtype", "device", "is_cuda", "is_leaf"})
 #: Names that count iterations, and names of the iteration from which on something is done.
@@ -79,7 +81,7 @@ class Iterations(ForestFact):
                 often = or_often and self._trains_or_asks_for_process(above, child, step)
                 late = child is above.body and self._starts_late(above, step)
                 works = has_work(above, child, self._module.values.reaching) and not self._intervals.counts(above.test)
-                usual = self._is_usual(above, child) or self._trains(above, child)
+                usual = self._is_usual(above, child) or self._has_all_work(above, child)
                 if not (often or late or works or usual) and self._is_rare(above, step):
                     return False
             if isinstance(above, (cst.If, cst.IfExp)) and child is above.body:
@@ -156,12 +158,27 @@ class Iterations(ForestFact):
         usual: cst.CSTNode | None = branch.body if is_negated else branch.orelse
         return part is usual and _INSPECTING.search(last_name(test)) is not None
 
-    def _trains(self, branch: cst.If | cst.IfExp, part: cst.CSTNode) -> bool:
-        """Whether the step trains in ``part``, and another part has nothing to train with: ``if len(batch) == 1:``."""
-        if not any(is_backward(call) for call in self._tree.calls_in(part)) or self._intervals.counts(branch.test):
-            return False
+    def _has_all_work(self, branch: cst.If | cst.IfExp, part: cst.CSTNode) -> bool:
+        """Whether the step trains in ``part``, or the other part does nothing: ``if len(batch) == 1: pass``."""
+        other = branch.body if part is branch.orelse else None
+        if not (isinstance(other, cst.IndentedBlock) and all(map(self._does_nothing, other.body))):
+            if not any(is_backward(call) for call in self._tree.calls_in(part)):
+                return False
         names = (node.value for node in self._tree.nodes_in(branch.test) if isinstance(node, cst.Name))
-        return not any(map(_RARE.search, names))
+        return not self._intervals.counts(branch.test) and not any(map(_RARE.search, names))
+
+    def _does_nothing(self, statement: cst.CSTNode) -> bool:
+        """``pass``, ``logger.info("no labels")``."""
+        parts = statement.body if isinstance(statement, cst.SimpleStatementLine) else (statement,)
+        return all(
+            isinstance(item, cst.Pass)
+            or (
+                isinstance(item, cst.Expr)
+                and isinstance(item.value, cst.Call)
+                and (dotted_name(item.value.func) or "").partition(".")[0] in _SHOWING
+            )
+            for item in parts
+        )
 
     def _is_library(self, name: cst.Name) -> bool:
         """``t`` of ``isinstance(x, t.Tensor)`` after ``import torch as t``."""
