@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import libcst as cst
 
 from torchlint.model.module import Module
+from torchlint.model.semantics.iterables import iterables
 from torchlint.model.syntax.dotted import called_name, dotted_name
 
 from ._row_fills import is_full
@@ -113,7 +114,8 @@ class RowWrites:
             return is_selected and self._selects(statement, target, body.variables)
         value = self._values.level(statement.value, body.names)
         if any(isinstance(indices[place], cst.Slice) for place in others):  # each row up to a length of its own
-            return len(others) == 1 and (value is Level.FIXED or self._copies_part(statement.value, target))
+            is_filled = value is Level.FIXED or self._is_row_of_one_number(statement.value)
+            return len(others) == 1 and (is_filled or self._copies_part(statement.value, target))
         if any(levels[place] is not Level.ROW and not self._is_one_item(indices[place]) for place in others):
             return False
         return value is Level.ROW or (value is Level.FIXED and isinstance(statement, cst.Assign))
@@ -150,6 +152,19 @@ class RowWrites:
             and indices <= variables
             and self._values.is_tensor(value.value)
         )
+
+    def _is_row_of_one_number(self, value: cst.BaseExpression) -> bool:
+        """``row`` of ``for i, row in enumerate(rows)``, where ``rows = [torch.ones(n) for n in lengths]``."""
+        reaching = self._module.values.reaching
+        bound = reaching.only(value) if isinstance(value, cst.Name) else None
+        if bound is None or bound.kind != "for" or bound.value is None:
+            return False
+        sources = [*iterables(self._module.names, bound.value, bound.path)]
+        rows: cst.CSTNode | None = sources[0][0] if len(sources) == 1 and not sources[0][1] else None
+        made = reaching.only(rows) if isinstance(rows, cst.Name) else None
+        rows = made.value if made is not None and not made.path else rows
+        row = rows.elt if isinstance(rows, cst.ListComp) else None
+        return isinstance(row, cst.Call) and self._module.name_of(row.func) in ("torch.ones", "torch.zeros")
 
     def _copies_part(self, value: cst.BaseExpression, target: cst.Subscript) -> bool:
         """``others[i, :length]`` for ``rows[i, :length]``."""

@@ -109,19 +109,24 @@ def _may_be(sketch: Sketch, node: ast.expr | None, at: ast.stmt, depth: int) -> 
     if isinstance(node, ast.Attribute):
         is_data = node.attr == "data" and isinstance(node.value, ast.Name)
         return is_data or (node.attr in _PROPERTIES and _may_be(sketch, node.value, at, depth - 1))
+    if isinstance(node, ast.Call):
+        return _may_give_tensor(sketch, node, at, depth)
+    return any(_may_be(sketch, part, at, depth - 1) for part in _operands(node))
+
+
+def _operands(node: ast.expr | None) -> list[ast.expr]:
+    """The parts of an expression that may make it a tensor."""
     if isinstance(node, ast.UnaryOp):
-        return _may_be(sketch, node.operand, at, depth - 1)
+        return [node.operand]
     if isinstance(node, ast.BinOp):
-        return any(_may_be(sketch, side, at, depth - 1) for side in (node.left, node.right))
+        return [node.left, node.right]
+    if isinstance(node, ast.IfExp):
+        return [node.body]
     if isinstance(node, ast.Compare):
-        return any(_may_be(sketch, side, at, depth - 1) for side in _sides(node))
+        return [*_sides(node)]
     if isinstance(node, ast.Tuple):  # `low, high = x.min(), x.max()`
-        return any(_may_be(sketch, item, at, depth - 1) for item in node.elts)
-    if isinstance(node, (ast.ListComp, ast.GeneratorExp)):
-        return _may_be(sketch, node.elt, at, depth - 1)
-    if not isinstance(node, ast.Call):
-        return False
-    return _may_give_tensor(sketch, node, at, depth)
+        return node.elts
+    return [node.elt] if isinstance(node, (ast.ListComp, ast.GeneratorExp)) else []
 
 
 def _may_give_tensor(sketch: Sketch, call: ast.Call, at: ast.stmt, depth: int) -> bool:

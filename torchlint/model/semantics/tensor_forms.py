@@ -118,6 +118,8 @@ class TensorForms(ForestFact):
             return any(self._is_tensor(side, known, depth - 1) for side in (node.left, node.right))
         if isinstance(node, cst.UnaryOperation) and not isinstance(node.operator, cst.Not):
             return self._is_tensor(node.expression, known, depth - 1)
+        if isinstance(node, cst.IfExp):
+            return all(self._is_tensor(side, known, depth - 1) for side in (node.body, node.orelse))
         if isinstance(node, cst.Comparison):
             return any(self._is_tensor(side, known, depth - 1) for side in compared(node))
         if isinstance(node, cst.Subscript):
