@@ -93,17 +93,8 @@ class Precision:
     @cached_property
     def is_chosen(self) -> bool:
         """Whether anything in the file names another precision than float32, or its program sets one."""
-        return self._uses_library or self._loads_clip or self._names_one
-
-    @property
-    def _names_one(self) -> bool:
         words = self._module.fact(PrecisionWords)
-        return words.names_one or words.others_set_one
-
-    @cached_property
-    def _loads_clip(self) -> bool:
-        """Whether the program loads CLIP, which computes in half precision on CUDA."""
-        return any(self._module.calls("clip.load"))
+        return self._uses_library or words.names_one or words.others_set_one
 
     @cached_property
     def _uses_library(self) -> bool:
@@ -114,7 +105,9 @@ class Precision:
             return True
         if any(_TRAINERS.match(name) or name.startswith(_QUANTIZATION) for name in module.imported_names):
             return True
-        return any((module.name_of(node) or "").startswith(_QUANTIZATION) for node in module.tree.attributes)
+        if any((module.name_of(node) or "").startswith(_QUANTIZATION) for node in module.tree.attributes):
+            return True
+        return any(module.calls("clip.load"))  # half precision on CUDA
 
     @cached_property
     def float32_training(self) -> list[TrainingLoop]:
@@ -124,7 +117,7 @@ class Precision:
             return []
         if self.is_double or self.plays_games:
             return []
-        if self._uses_library or (self._names_one and not module.fact(PrecisionWords).are_for_inference):
+        if self.is_chosen and (self._uses_library or not module.fact(PrecisionWords).are_for_inference):
             return []
         if self.differentiates_twice or self.defines_kernels or self.needs_digits:
             return []
@@ -137,20 +130,7 @@ class Precision:
             and not self._differentiates_around(step.forward)
             and not all(module.fact(Sizes).is_tiny(network) for network in module.fact(Steps).networks(step))
             and not self._trains_linear_layer(step)
-            and not (self._loads_clip and self._may_run_clip(step))
         ]
-
-    def _may_run_clip(self, step: TrainingLoop) -> bool:
-        """Whether a network that a step runs may be CLIP, or contain it: all that is not known to be another one."""
-        module = self._module
-        for network in module.fact(Steps).networks(step):
-            value = module.value(network)
-            classes = module.definitions.classes_of(value, module.values)
-            parts = [*value.origins, *([value.definition] if value.definition is not None else []), *classes]
-            is_known = bool(value.origins) and (value.definition is not None or bool(classes))
-            if not is_known or any("clip" in module.code(part).lower() for part in parts):
-                return True
-        return False
 
     def _trains_linear_layer(self, step: TrainingLoop) -> bool:
         """Whether a step only runs one linear layer of unknown size, such as a classifier of stored features."""
@@ -303,7 +283,7 @@ class Precision:
     @cached_property
     def may_break_autocast(self) -> bool:
         """Whether the program, in this file or another, does what autocast may not follow."""
-        return self._loads_clip or self._differentiates_twice(own=False) or self._defines_kernels(own=False)
+        return self._differentiates_twice(own=False) or self._defines_kernels(own=False)
 
     @cached_property
     def differentiates_twice(self) -> bool:
