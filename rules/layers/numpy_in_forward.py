@@ -21,8 +21,8 @@ class NumpyInForward(Rule):
     what NumPy computes from it, becomes a tensor again in the same function.
 
     Not reported: arrays that other libraries, functions of the program or Python loops use, functions of NumPy without
-    a counterpart in torch (`np.interp`, `np.random`), arrays that are returned, and code under a condition other than
-    `self.training` or a comparison with None.
+    a counterpart in torch (`np.interp`, `np.random`), arrays that are returned, functions with `numpy` in their names,
+    and code under a condition other than `self.training` or a comparison with None.
 
     ## Why it is slow
     `.cpu()` waits until the GPU has finished all queued work, and copies the tensor. NumPy then computes on the CPU,

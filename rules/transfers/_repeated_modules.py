@@ -13,7 +13,7 @@ from torchlint.model.semantics.invariance import Invariance
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.stores import Stores
 from torchlint.model.syntax.climbing import nearest
-from torchlint.model.syntax.dotted import dotted_name, is_attribute_of_self
+from torchlint.model.syntax.dotted import dotted_name, is_attribute_of_self, last_part
 from torchlint.model.syntax.scopes import COMPREHENSIONS
 from torchlint.model.training.loops import LoopKind, Loops
 from torchlint.model.training.purpose import Purposes
@@ -27,6 +27,8 @@ _DEPTH = 3
 _MAX_CALLERS = 24
 #: Calls after which a module is to be moved.
 LOADING = frozenset({"load_state_dict", "from_pretrained", "load_checkpoint", "load_from_checkpoint"})
+#: Modules of torch that contain others.
+_CONTAINERS = frozenset({"Sequential", "ModuleList", "ModuleDict"})
 _MOVING = frozenset({"cpu", "to", "cuda", "to_empty"})
 
 #: Whether a node, given first, runs whenever the loop or function given second does.
@@ -55,7 +57,7 @@ class RepeatedModules:
             return None
         if is_attribute_of_self(kept):
             if self._module.fact(StepPlaces).is_forward(function):
-                return function
+                return function if not self._is_layer(kept) else None
             return self._loop_of(function, kept, None, _DEPTH)
         reached = self._module.values.reaching.of(kept) if isinstance(kept, cst.Name) else ()
         param = reached[0].node if len(reached) == 1 else None
@@ -89,6 +91,11 @@ class RepeatedModules:
         is_layer = self._module.value(source).kind in (Kind.MODULE, Kind.LOSS)
         over = loops[0].node.iter
         return over if is_layer and dotted_name(loops[0].node.target) == source.value else source
+
+    def _is_layer(self, node: cst.BaseExpression) -> bool:
+        """Whether ``node`` is a single layer of torch: to ask for the places of its parameters takes microseconds."""
+        name = self._module.value(node).name
+        return name.startswith("torch.nn.") and last_part(name) not in _CONTAINERS
 
     def _is_set_in(self, node: cst.BaseExpression, place: cst.CSTNode) -> bool:
         """Whether a function or loop gives an attribute of ``self`` another value."""
