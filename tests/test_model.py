@@ -195,6 +195,27 @@ def test_the_grad_mode_of_a_place_counts_its_callers(text: str, mode: GradMode) 
     assert module.fact(GradModes).of(call_named(module, "model")) is mode
 
 
+@pytest.mark.parametrize(
+    ("passed", "mode"),
+    [("True", GradMode.NO_GRAD), ("False", GradMode.UNKNOWN), ("flag", GradMode.NO_GRAD)],
+)
+def test_callers_that_skip_a_place_do_not_set_its_grad_mode(passed: str, mode: GradMode) -> None:
+    module = model_of(
+        f"""
+        import torch
+
+        def step(x, is_inference=False):
+            if is_inference:
+                model(x)
+
+        step(x)
+        with torch.no_grad():
+            step(x, is_inference={passed})
+        """
+    )
+    assert module.fact(GradModes).of(call_named(module, "model")) is mode
+
+
 def test_callers_are_complete_only_if_the_function_is_not_passed_on() -> None:
     module = model_of("def f(): ...\ndef g(): ...\nf()\nf()\nrun(g)\ng()\n")
     f, g = module.tree.functions

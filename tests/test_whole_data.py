@@ -360,3 +360,49 @@ def test_observations_whose_shape_another_file_reads(tmp_path: Path, attribute: 
     run = "from agent import Agent\n\nprint(Agent(env, memory).sample(32))\n"
     write(tmp_path, base=BASE_AGENT.replace("{attribute}", attribute), agent=AGENT, main=run)
     assert rows(tmp_path, "agent", "TL108") == lists
+
+
+READER = """\
+import h5py
+
+
+class Reader:
+    def __init__(self, path):
+        self.path = path
+
+    def get(self, key):
+        return h5py.File(self.path, "r")[key]
+"""
+VOLUMES = """\
+from reader import Reader
+from torch.utils.data import DataLoader, Dataset
+
+
+class Volumes(Dataset):
+    def __init__(self, paths, keys):
+        self.paths, self.keys = paths, keys
+        self.reader = Reader(paths[0])
+
+    def __len__(self):
+        return len(self.keys)
+
+    def __getitem__(self, index):
+        return {read}
+
+
+for volume in DataLoader(Volumes(["a.h5"], ["x"])):
+    print(volume.shape)
+"""
+
+
+@pytest.mark.parametrize(
+    ("read", "found"),
+    [
+        ("self.reader.get(self.keys[index])", [9]),
+        ("Reader(self.paths[index]).get(self.keys[0])", []),
+        ("self.keys[index]", []),
+    ],
+)
+def test_a_file_that_an_object_of_another_file_opens_for_each_item(tmp_path: Path, read: str, found: list[int]) -> None:
+    write(tmp_path, {"reader": READER, "main": VOLUMES.replace("{read}", read)})
+    assert rows(tmp_path, "reader", "TL107") == found

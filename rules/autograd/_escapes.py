@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import libcst as cst
 
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.training.networks import Networks
 
 #: Methods that return the network itself.
 _SAME = frozenset({"to", "cuda", "cpu", "eval", "train", "float", "half", "bfloat16", "double", "type", "share_memory"})
@@ -13,6 +16,10 @@ _SAME = frozenset({"to", "cuda", "cpu", "eval", "train", "float", "half", "bfloa
 _READ = frozenset({"load_state_dict", "state_dict", "training", "forward", "__call__", "device", "config", "zero_grad"})
 #: What copies the values of a parameter, or is only asked of it.
 _DATA = frozenset({"data", "detach", "copy_", "mul_", "add_", "lerp_", "numel", "shape", "size"})
+#: Words of a method that may return layers or parameters, or change what is trained.
+_GIVES = re.compile(r"param|optim|modules\(|children\(|grad|_dict\b")
+#: Attributes of a layer or a tensor that tell where and what it is.
+_ASKED = frozenset({"device", "dtype", "shape", "training"})
 #: Functions that only look at a network.
 _LOOK = (
     "builtins.print",
@@ -80,9 +87,9 @@ class Escapes:
         return self._uses(target) if target is not None else None
 
     def _is_in_row(self, element: cst.CSTNode | None) -> bool:
-        """Whether ``element`` is one of several expressions in a statement: ``a.eval(), b.eval()``."""
+        """Whether ``element`` is one of several expressions in a statement, ``a.eval(), b.eval()``, or of targets."""
         row = self._tree.parent(element) if isinstance(element, cst.Element) else None
-        return isinstance(row, cst.Tuple) and isinstance(self._tree.parent(row), cst.Expr)
+        return isinstance(row, cst.Tuple) and isinstance(self._tree.parent(row), (cst.Expr, cst.AssignTarget))
 
     def _of_attribute(self, node: cst.Attribute) -> list[cst.CSTNode] | None:
         parent = self._tree.parent(node)
@@ -94,7 +101,63 @@ class Escapes:
             return [node]
         if node.attr.value == "parameters" and called and parent is not None:
             return [] if self._is_only_copied(parent) else None
-        return [] if node.attr.value in _READ else None
+        if isinstance(parent, cst.Call) and called:
+            return [] if node.attr.value in _READ or self._only_runs(parent) else None
+        return [] if node.attr.value in _READ or self._is_number(node) else None
+
+    def _only_runs(self, call: cst.Call) -> bool:
+        """Whether a layer of the network is called, or a method of its class that gives no layers or weights away."""
+        if self._module.fact(Networks).is_forward(call):
+            return True
+        called = self._module.definitions.called(call, self._module.values)
+        return bool(called) and all(isinstance(item, cst.FunctionDef) and not self._gives_away(item) for item in called)
+
+    def _gives_away(self, method: cst.FunctionDef) -> bool:
+        if _GIVES.search(self._module.code(method)):
+            return True
+        uses = [node for node in self._tree.inside(method.body, cst.Name) if node.value == "self"]
+        return not all(map(self._is_plain_use, uses))
+
+    def _is_plain_use(self, owner: cst.Name) -> bool:
+        """Whether an attribute of ``self`` is called or asked for its place, holds layers to call, or is no layer."""
+        node: cst.CSTNode = owner
+        parent = self._tree.parent(node)
+        while isinstance(parent, cst.Attribute) and parent.value is node:
+            node, parent = parent, self._tree.parent(parent)
+        if not isinstance(node, cst.Attribute):
+            return False  # the network itself
+        if isinstance(parent, cst.Call) and parent.func is node:
+            return True
+        if isinstance(parent, (cst.For, cst.CompFor)) and parent.iter is node:
+            return self._only_calls(parent)
+        return node.attr.value in _ASKED or self._module.value(node).kind is Kind.NUMBER or self._is_number(node)
+
+    def _only_calls(self, loop: cst.For | cst.CompFor) -> bool:
+        """Whether each layer that a loop iterates over is only called: ``for layer in self.layers: x = layer(x)``."""
+        if not isinstance(loop.target, cst.Name):
+            return False
+        scope = self._module.names.home_of(loop.target)
+        uses = self._module.names.uses_in(scope, loop.target.value) if scope is not None else ()
+        others = [use for use in uses if use is not loop.target]
+        return bool(others) and all(
+            isinstance(parent := self._tree.parent(use), cst.Call) and parent.func is use for use in others
+        )
+
+    def _is_number(self, node: cst.Attribute) -> bool:
+        """Whether an attribute is a number that the constructor of the network computes, or is given."""
+        owner = self._module.value(node.value).definition
+        bound = self._tree.scopes[owner].attributes.get(node.attr.value, ()) if isinstance(owner, cst.ClassDef) else ()
+        return bool(bound) and all(
+            isinstance(item.value, (cst.Integer, cst.Float, cst.BinaryOperation))
+            or (isinstance(item.value, cst.Name) and self._is_setting(item.value))
+            for item in bound
+        )
+
+    def _is_setting(self, name: cst.Name) -> bool:
+        """Whether a name is a parameter, and not one for a network."""
+        reached = self._module.values.reaching.of(name)
+        is_given = bool(reached) and all(item.kind == "param" for item in reached)
+        return is_given and self._module.value(name).kind in (Kind.UNKNOWN, Kind.NUMBER)
 
     def _is_only_copied(self, parameters: cst.CSTNode) -> bool:
         """Whether a loop only reads and writes the data of ``parameters``, as where a target network is updated.
@@ -152,13 +215,20 @@ class Escapes:
         )
 
     def _assigned(self, node: cst.CSTNode) -> cst.Name | cst.Attribute | None:
-        """The one target of an assignment of ``node``."""
+        """The one target of an assignment of ``node``; also of ``a, b = Net(), Net()``."""
         parent = self._tree.parent(node)
-        if isinstance(parent, cst.Assign) and parent.value is node and len(parent.targets) == 1:
-            target = parent.targets[0].target
-            if isinstance(target, (cst.Name, cst.Attribute)):
-                return target
-        return None
+        row = self._tree.parent(parent) if isinstance(parent, cst.Element) else None
+        whole = row if isinstance(row, cst.Tuple) else node
+        assign = self._tree.parent(whole)
+        if not isinstance(assign, cst.Assign) or assign.value is not whole or len(assign.targets) != 1:
+            return None
+        target: cst.BaseExpression = assign.targets[0].target
+        if isinstance(row, cst.Tuple):
+            elements = target.elements if isinstance(target, cst.Tuple) else ()
+            if len(elements) != len(row.elements) or any(isinstance(item, cst.StarredElement) for item in elements):
+                return None
+            target = next(left.value for left, right in zip(elements, row.elements, strict=True) if right is parent)
+        return target if isinstance(target, (cst.Name, cst.Attribute)) else None
 
     def _uses(self, target: cst.Name | cst.Attribute) -> list[cst.CSTNode] | None:
         """All expressions that may name what ``target`` is set to."""

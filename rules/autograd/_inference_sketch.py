@@ -14,7 +14,7 @@ from torchlint.rule.bindings import FUNCTIONS, BindingKind, Bound, Function
 from torchlint.rule.sketch import Sketch, root_of
 from torchlint.source.lexemes import code_of, names
 
-from ._words import CONVERTING
+from ._words import CONVERTING, UNPACKING
 
 _BUILTINS = frozenset(dir(builtins))
 _IMPORTS = (ast.Import, ast.ImportFrom)
@@ -24,7 +24,7 @@ _TRAINING = frozenset("backward manual_backward fused_backward autograd func fun
 #: What a method of a network that only predicts contains: it evaluates the network, detaches, reads or shows outputs.
 _LEAVING = re.compile(
     r"\beval\b|volatile|\.detach|(?<!utils)\.data\b|\.item\b|tolist|\.numpy\b|argm|\)\[1\]|"
-    rf"{CONVERTING}|"
+    rf"{CONVERTING}|{UNPACKING}|"
     rf"\b(?:{'|'.join(sorted(SHOWING))})\("
 )
 #: The attributes by which wrappers have their network.

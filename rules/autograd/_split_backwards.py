@@ -10,17 +10,28 @@ import libcst as cst
 
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
-from torchlint.model.syntax.dotted import last_name
+from torchlint.model.semantics.tensor_forms import METHODS
+from torchlint.model.syntax.dotted import is_attribute_of_self, last_name
 from torchlint.model.training.gradients import Gradients
+from torchlint.model.training.loops import is_backward
+from torchlint.model.training.networks import Networks
 
 #: Words of a statement between two passes that may need the gradients of the first one alone.
 _NEEDS_FIRST = re.compile(
-    r"grad|optim|\bopt\b|step|zero|hook|scaler|fisher|param|importance|conflict|register|backward|state_dict|free|empty_cache"
+    r"optim|\bopt\b(?!\.\w+(?![\w(]))|step|zero|hook|scaler|fisher|\bparam|param(?:s|eters|_)|importance|conflict"
+    r"|register|backward|state_dict|free|empty_cache"
 )
+#: ... and those of gradients, which are attributes and functions: a variable may contain gradients of the input.
+_GRADIENTS = re.compile(r"\.\s*\w*grad|grad\w*\s*\(")
 #: ... and of a function that treats the gradients of each loss in its own way.
 _BY_LOSS = re.compile(r"register_hook|register_full_backward_hook|register_post_accumulate|no_sync|memory_allocated")
 #: Names of losses.
-_LOSS = re.compile(r"loss|err|cost|(^|_)kl|mse|bce|nll|objective|penalty|(^|[ (])[lL]_?\w?([ )]|$)|\.(sum|mean)\(")
+_LOSS = re.compile(
+    r"loss|err|cost|(^|_)(kl|reg)|mse|bce|nll|objective|penalty|(^|[ (])[lL]_?\w?([ )]|$)|\.(sum|mean)\("
+)
+#: Methods of values that are tensors in all likelihood, and change nothing.
+_OF_TENSORS = METHODS | {"size", "numel", "dim"}
+_GRAD = "torch.autograd.grad"
 _ARITHMETIC = (cst.Add, cst.Subtract, cst.Multiply, cst.Divide)
 
 
@@ -39,6 +50,7 @@ class SplitBackwards:
     def __init__(self, module: Module) -> None:
         self._module = module
         self._tree = module.tree
+        self._penalties: dict[cst.Call, bool] = {}
 
     def all(self) -> Iterator[SplitBackward]:
         """The groups of backward passes of the file that could be one, in order."""
@@ -85,6 +97,9 @@ class SplitBackwards:
             return  # a name that gets another loss in between
         lines = tuple(line for position, _ in group if isinstance(line := body[position], cst.SimpleStatementLine))
         between = body[group[0][0] : group[-1][0]]
+        inside = [call for statement in between for call in self._tree.calls_in(statement)]
+        if any(map(self._is_gradient, inside)) and any(map(self._module.fact(Networks).runs_network, inside)):
+            return  # the penalty is on the gradient of a graph of its own
         yield SplitBackward(calls, lines, not self._rebinds(between, calls))
 
     def _pass(self, statement: cst.CSTNode) -> cst.Call | None:
@@ -117,14 +132,19 @@ class SplitBackwards:
             return all(map(self._only_asks, _head(statement))) and all(map(self._is_between, _inner(statement)))
         if not isinstance(statement, cst.SimpleStatementLine):
             return False
-        if _NEEDS_FIRST.search(self._module.code(statement).lower()):
-            return False
-        return all(self._is_computation(item) for item in statement.body)
+        return not self._needs_first(statement) and all(self._is_computation(item) for item in statement.body)
+
+    def _needs_first(self, node: cst.CSTNode) -> bool:
+        """Whether the words of a node say that it may use the gradients that the pass before it has computed."""
+        code = self._module.code(node)
+        for call in filter(self._is_gradient, self._tree.calls_in(node)):
+            code = code.replace(f"{self._module.code(call.func)}(", "(")
+        return any(words.search(code.lower()) for words in (_NEEDS_FIRST, _GRADIENTS))
 
     def _only_asks(self, node: cst.BaseExpression) -> bool:
         """Whether the head of a compound statement needs no gradients and calls no function out of sight."""
         calls = self._tree.calls_in(node)
-        return not _NEEDS_FIRST.search(self._module.code(node).lower()) and all(map(self._is_known, calls))
+        return not self._needs_first(node) and all(map(self._is_known, calls))
 
     def _is_computation(self, statement: cst.BaseSmallStatement) -> bool:
         if isinstance(statement, (cst.AugAssign, cst.Pass)):
@@ -139,8 +159,10 @@ class SplitBackwards:
     def _is_known(self, call: cst.Call) -> bool:
         """Whether a call runs a network or loss, or a function of torch, or a method of a tensor."""
         name = self._module.name_of(call.func)
+        if (name is not None and name.startswith(("torch.", "builtins.", "numpy."))) or self._is_gradient(call):
+            return True
         if name is not None:
-            return name.startswith(("torch.", "builtins.", "numpy."))
+            return False
         value = self._module.value(call.func)
         if value.kind in (Kind.MODULE, Kind.LOSS) or "criter" in last_name(call.func) or "loss" in last_name(call.func):
             return not any(
@@ -149,8 +171,38 @@ class SplitBackwards:
                 if isinstance(item, cst.FunctionDef)
             )
         if isinstance(call.func, cst.Attribute):
-            return self._module.value(call.func.value).kind is Kind.TENSOR
+            kind = self._module.value(call.func.value).kind
+            return kind is Kind.TENSOR or (kind is Kind.UNKNOWN and call.func.attr.value in _OF_TENSORS)
         return False
+
+    def _is_gradient(self, call: cst.Call) -> bool:
+        """Whether a call takes the gradient of an input, which leaves those of the weights as they are.
+
+        It is ``torch.autograd.grad``, or a function of the program that calls it and runs no network: a penalty.
+        """
+        if self._module.name_of(call.func) == _GRAD:
+            return True
+        if call not in self._penalties:
+            called = self._module.definitions.called(call, self._module.values)
+            self._penalties[call] = bool(called) and all(map(self._is_penalty, called))
+        return self._penalties[call]
+
+    def _is_penalty(self, function: cst.FunctionDef | cst.ClassDef) -> bool:
+        calls = [] if isinstance(function, cst.ClassDef) else self._tree.calls_in(function)
+        takes = [call.func for call in calls if self._module.name_of(call.func) == _GRAD]
+        return (
+            bool(takes)
+            and all(map(self._only_computes, calls))
+            and all(node in takes for node in self._tree.attributes_in(function) if node.attr.value == "grad")
+        )
+
+    def _only_computes(self, call: cst.Call) -> bool:
+        """Whether a call is of a function of torch, or a method of neither a network nor an object of the program."""
+        name = self._module.name_of(call.func)
+        if name is not None or not isinstance(call.func, cst.Attribute) or is_attribute_of_self(call.func):
+            return (name or "").startswith(("torch.", "builtins."))
+        value = self._module.value(call.func.value)
+        return value.kind is not Kind.MODULE and value.definition is None and not is_backward(call)
 
     def _rebinds(self, statements: Sequence[cst.CSTNode], calls: tuple[cst.Call, ...]) -> bool:
         """Whether a name of an earlier loss gets a new value, or changes in place, before the last pass."""

@@ -29,6 +29,8 @@ _LIBRARIES = ("torchvision.models.", "timm.create_model", "timm.models.", "trans
 _HEADS = frozenset({"fc", "classifier", "head", "heads", "last_linear", "linear", "conv_seg"})
 #: Words of networks that do so themselves ...
 _STOPS = re.compile(r"no_grad|inference_mode|set_grad_enabled|\.data\b|stop_grad")
+#: ... and the data of a weight that is only measured, changed in place or copied into a parameter.
+_WEIGHT_DATA = re.compile(r"\.data(?:\[\w+\])*\.(?:size|shape|numel|\w+_)\b|Parameter\([\w.]+\.data\)")
 #: ... outside of the methods that set the first weights: `self.head.weight.data.mul_(0.1)`.
 _INITIAL = re.compile(r"init|reset")
 #: Layers of torch.nn with many parameters, or which contain layers.
@@ -94,7 +96,7 @@ class Untrained:
         module = self._module
         for optimizer in self._tree.calls_in(module.root):
             given = _parameters(optimizer)
-            trained = _owner(given)
+            trained = self._owner(given)
             if given is None or not isinstance(trained, cst.Attribute) or dotted_name(trained) is None:
                 continue
             network = trained.value
@@ -105,6 +107,21 @@ class Untrained:
                 if any(made & module.value(item).origins for item in module.fact(Steps).networks(step)):
                     yield UntrainedNetwork(given, network, trained, step.forward, step.backward)
                     break
+
+    def _owner(self, given: cst.BaseExpression | None) -> cst.BaseExpression | None:
+        """``model.fc`` of ``model.fc.parameters()``, also of a list or an iterator with a name that nothing changes."""
+        if isinstance(given, cst.Name):
+            bound, scope = self._module.names.bindings(given), self._module.names.home_of(given)
+            if len(bound) != 1 or bound[0].path or scope is None:
+                return None
+            uses = self._module.names.uses_in(scope, given.value)
+            is_kept = all(isinstance(self._tree.parent(use), (cst.Arg, cst.AssignTarget)) for use in uses)
+            return self._owner(bound[0].value) if is_kept else None
+        if isinstance(given, cst.Call) and self._module.name_of(given.func) == "builtins.list" and len(given.args) == 1:
+            return self._owner(given.args[0].value)
+        if isinstance(given, cst.Call) and isinstance(given.func, cst.Attribute) and not given.args:
+            return given.func.value if given.func.attr.value == "parameters" else None
+        return None
 
     def _is_part(self, trained: cst.Attribute) -> bool:
         """Whether a network has more parameters than those of its layer ``trained``, and computes their gradients."""
@@ -160,7 +177,7 @@ class Untrained:
         used = self._used_by(definition)
         if not plain or len(used) >= _MAX_DEFINITIONS or any(map(self._freezes, used)):
             return False
-        codes = [self._code_after_setup(item) for item in used]
+        codes = [_WEIGHT_DATA.sub("", self._code_after_setup(item)) for item in used]
         if any(map(_STOPS.search, codes)):
             return False
         # only a part of the result may be detached, as the features of the target of a loss
@@ -234,9 +251,10 @@ class Untrained:
         module = self._module
         for step in module.fact(Steps).loops:
             yield step.body, step.backward, module.fact(Steps).networks(step)
-        if module.fact(InputGradients).are_optimized:  # an image, a style
-            for backward in filter(is_backward, module.fact(Gradients).backwards):
-                for loop in module.fact(Loops).repeating(backward)[:1]:
+        inputs = module.fact(InputGradients)
+        for backward in filter(is_backward, module.fact(Gradients).backwards):
+            for loop in module.fact(Loops).repeating(backward)[:1]:
+                if inputs.are_optimized or inputs.are_changed_in(loop.node):  # an image, a style
                     yield loop.node, backward, None
 
     def _made_by(self, call: cst.Call) -> cst.Call | None:
@@ -261,6 +279,7 @@ class Untrained:
         """Whether an expression contains a parameter that is a network."""
         return any(
             isinstance(node, cst.Name)
+            and node.value != "self"
             and any(item.kind == "param" for item in self._module.names.bindings(node))
             and self._module.value(node).kind is Kind.MODULE
             for node in self._tree.nodes_in(part)
@@ -299,10 +318,3 @@ def _parameters(optimizer: cst.Call) -> cst.BaseExpression | None:
         ),
         None,
     )
-
-
-def _owner(given: cst.BaseExpression | None) -> cst.BaseExpression | None:
-    """``model.fc`` of ``model.fc.parameters()``."""
-    if isinstance(given, cst.Call) and isinstance(given.func, cst.Attribute) and not given.args:
-        return given.func.value if given.func.attr.value == "parameters" else None
-    return None

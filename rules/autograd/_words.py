@@ -5,7 +5,7 @@ import re
 #: Words that show inference by themselves ...
 _SIGNS = (
     *(".eval()", ".train(False", "volatile=True", "volatile = True", "DataLoader("),
-    *("loader:", "loader)", "loader,", "oaders[", "_action("),
+    *("loader:", "loader)", "loader,", "oaders[", "_action(", "_actions("),
     re.compile(r"def (?:_?eval|test|val[_(]|validate[_(]|validation|_?predict|infer|act\()"),
 )
 #: ... and names that mean it in a script, and possibly in a library.
@@ -37,6 +37,8 @@ _TRAINED = ".backward("
 _LOSS = re.compile(r"def \w{0,40}loss")
 #: Functions that read a tensor, by their names: `float(x)`, `np.array(x)`.
 CONVERTING = r"(?<![\w.])(?:float|int)\(|\b(?:as)?array\("
+#: Indices of maxima and the like, which an assignment unpacks: `_, best = torch.max(scores, 1)`.
+UNPACKING = r",[ ]?\w+\)?[ ]?=[ ]?[^\n]{0,300}(?:max|min|topk|sort|median|kthvalue|mode)\("
 RECORDING_WORDS = (
     ("torch", ".cuda()", ".to(device", ".to(self.device", ".eval()", *_DETACHED),
     (
@@ -54,6 +56,7 @@ RECORDING_WORDS = (
         ")[1]",
         _GIVEN,
         re.compile(CONVERTING),
+        re.compile(UNPACKING),
     ),
     (*_SIGNS, *_SCRIPTS, *_DETACHED, *_OWNED, ".detach(),", _GIVEN, _TRAINED, _LOSS),
 )

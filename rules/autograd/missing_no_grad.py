@@ -28,9 +28,9 @@ class MissingNoGrad(Rule):
 
     - the network is in evaluation mode there (networks of transformers and diffusers are after `from_pretrained`), or
     - a function or loop only evaluates, by its name, its data or the name of a script that trains nothing, or
-    - the output is only used after it is detached, also in a training step (`target_network(x).detach()`), in a
-      network that runs another one, also by a method (`self.features(x).detach()`), and in one that trains itself
-      (`target = reward + self.value(state)`), or
+    - the output is only used after it is detached, by the function or by all of its callers, also in a training step
+      (`target_network(x).detach()`), in a network that runs another one, also by a method
+      (`self.features(x).detach()`), and in one that trains itself (`target = reward + self.value(state)`), or
     - only numbers, indices or samples of a distribution are read from it, such as the best action of an agent, or
     - its input is made with `volatile=True`, which turned gradients off before torch 0.4, or
     - a script loads weights, trains nothing and detaches the output, or only reads numbers or indices from it.

@@ -17,10 +17,12 @@ class SeparateBackwards(Rule):
 
     ## What it does
     Flags `first.backward(retain_graph=True)` that is followed by `second.backward()` in the same block, if nothing
-    between the two passes needs the gradients of the first one.
+    between the two passes needs the gradients of the first one. The second loss may be a penalty on the gradient of the
+    input, as `torch.autograd.grad` leaves the gradients of the weights unchanged.
 
     Not reported are passes with a step of an optimizer, `zero_grad()`, clipping, a hook or any other use of gradients
-    between them, passes with gradients as arguments, and passes without `retain_graph=True`, which share no graph.
+    between them, passes with gradients as arguments, passes without `retain_graph=True`, which share no graph, and
+    penalties on the gradient of another forward pass.
 
     ## Why it is slow
     `backward()` adds to the gradients, so that two passes give the gradients of the sum. Each pass repeats the

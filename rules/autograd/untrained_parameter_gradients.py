@@ -26,7 +26,7 @@ class UntrainedParameterGradients(Rule):
 
     - the only optimizer of a program, if it is given the parameters of one layer (`model.fc.parameters()`), and the
       training step runs the whole network;
-    - a network that takes part in the loss of a training step, or in that of an image or style that the optimizer
+    - a network that takes part in the loss of a training step, or in that of an image or latent code that the optimizer
       changes, if the program passes its parameters to no optimizer: a teacher, a target network whose weights follow
       those of another one, a perceptual loss, a frozen backbone.
 

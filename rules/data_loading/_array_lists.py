@@ -10,9 +10,11 @@ import libcst as cst
 
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.semantics.stores import Stores
 from torchlint.model.syntax.dotted import called_name
 from torchlint.model.syntax.scopes import Binding, unpacked
 
+from ._array_list_words import OBSERVATION
 from ._observations import Observations
 
 _TYPED = tuple(
@@ -33,6 +35,7 @@ _ARRAYS |= {f"librosa.{name}" for name in ("amplitude_to_db", "power_to_db", "st
 _ARRAYS |= {f"librosa.feature.{name}" for name in ("melspectrogram", "mfcc")}
 #: The maximum number of names and calls that an array is followed through.
 _DEPTH = 8
+_RETURNS = 3  #: ... of functions, that a list of observations is
 _SPARSE = frozenset({"scipy.sparse.coo_matrix", "scipy.sparse.coo_array"})
 
 
@@ -70,19 +73,62 @@ class ArrayLists:
                 typed = call.name in _TYPED or call.argument("dtype").node is not None
                 yield ArrayList(call.node, data, array or observed or data, observed is not None, typed)
 
-    def _observed_in(self, data: cst.BaseExpression) -> cst.CSTNode | None:
+    def _observed_in(self, data: cst.BaseExpression, depth: int = _RETURNS) -> cst.CSTNode | None:
         """An observation of a list that contains nothing else, or a name for all of them."""
         observations = self._observations
         if not observations.are_arrays:
             return None
+        if isinstance(data, cst.Call) and self._module.name_of(data.func) == "builtins.list" and len(data.args) == 1:
+            data = data.args[0].value
         if isinstance(data, cst.ListComp):
             return data.elt if observations.is_item(data.elt) else None
         if isinstance(data, cst.List):
             given = data.elements[0].value if len(data.elements) == 1 else None
             return given if isinstance(given, cst.Name) and observations.is_image(given) else None
-        if observations.is_list(data):
+        if observations.is_list(data) or (isinstance(data, cst.Attribute) and self._is_filled_with_observed(data)):
             return data
-        return self._filled(data, observations.is_appended) if isinstance(data, cst.Name) else None
+        if not isinstance(data, cst.Name):
+            return None
+        found = self._filled(data, observations.is_appended)
+        bound = self._module.values.reaching.only(data) if found is None else None
+        if bound is None or bound.kind != "assign" or len(bound.path) != 1 or not isinstance(bound.value, cst.Call):
+            return found
+        return data if self._returns_observed(bound.value, data, bound.path[0], depth) else None
+
+    def _returns_observed(self, call: cst.Call, name: cst.Name, place: int, depth: int) -> bool:
+        """Whether functions of the program return a tuple with such a list, which gets ``name``.
+
+        ``return states, actions``, ``return zip(*batch)``.
+        """
+        called = self._module.definitions.called(call, self._module.values) if depth > 0 else ()
+        functions = [item for item in called if isinstance(item, cst.FunctionDef) and item.asynchronous is None]
+        returned = [item for function in functions for item in self._module.definitions.returns(function)]
+        observations = self._observations
+        return (
+            bool(returned)
+            and len(functions) == len(called)
+            and all(
+                (observations.is_unzipped(item) and observations.names(name))
+                or self._returns_observed(item, name, place, depth - 1)
+                if isinstance(item, cst.Call)
+                else (part := unpacked(item, (place,))) is not None and self._observed_in(part, depth - 1) is not None
+                for item in returned
+            )
+        )
+
+    def _is_filled_with_observed(self, attribute: cst.Attribute) -> bool:
+        """Whether observations are appended to an attribute, and nothing else is: ``self.states.append(state)``."""
+        name, stores = attribute.attr.value, self._module.fact(Stores)
+        puts = [(value, at) for to, value, at in stores.containers.get(name, ()) if isinstance(to, cst.Attribute)]
+        return (
+            OBSERVATION.fullmatch(name) is not None
+            and bool(puts)
+            and all(self._is_empty(value) for _, value, _ in stores.attributes.get(name, ()))
+            and all(
+                isinstance(at, cst.Call) and called_name(at) == "append" and self._observations.is_appended(value)
+                for value, at in puts
+            )
+        )
 
     def _array_in(self, data: cst.BaseExpression) -> cst.CSTNode | None:
         """An array of a list that contains nothing else; None if it may contain something else."""

@@ -54,11 +54,27 @@ class Observations:
 
     @cached_property
     def _are_images(self) -> bool:
-        """Whether the program has convolutions, and takes no length of a vector: ``env.observation_space.shape[0]``."""
+        """Whether observations are images: the program has convolutions, or a network out of sight gets their shape.
+
+        Not if the program takes the length of a vector: ``env.observation_space.shape[0]``.
+        """
         convolutions = [call.node for call in self._module.calls(_CONVOLUTION)] if self._spaces else []
-        lengths = [above for node in self._spaces if isinstance(above := self._tree.parent(node), cst.Subscript)]
-        return bool(convolutions) and all(
+        above = [(node, self._tree.parent(node)) for node in self._spaces]
+        lengths = [owner for _, owner in above if isinstance(owner, cst.Subscript)]
+        shapes = [owner for node, owner in above if isinstance(owner, cst.Arg) and node.attr.value == "shape"]
+        return (bool(convolutions) or any(map(self._is_for_unseen, shapes))) and all(
             any(self._tree.within(length, call) for call in convolutions) for length in lengths
+        )
+
+    def _is_for_unseen(self, argument: cst.Arg) -> bool:
+        """Whether a class or function gets ``argument`` that another file defines, which is not analysed with this."""
+        call = self._tree.parent(argument)
+        name = self._module.name_of(call.func) if isinstance(call, cst.Call) else None
+        return (
+            isinstance(call, cst.Call)
+            and name is not None
+            and not name.startswith(("torch.", "numpy.", "builtins.", "math."))
+            and not self._module.definitions.called(call, self._module.values)
         )
 
     def is_list(self, node: cst.BaseExpression) -> bool:
@@ -69,13 +85,13 @@ class Observations:
         """
         if isinstance(node, cst.Name):
             bound = self._bound(node)
-            return bound is not None and len(bound.path) == 1 and self._is_unzipped(bound.value) and self._names(node)
+            return bound is not None and len(bound.path) == 1 and self.is_unzipped(bound.value) and self.names(node)
         if isinstance(node, cst.Attribute) and isinstance(node.value, cst.Name):
             bound = self._bound(node.value)
             made = bound.value if bound is not None and not bound.path else None
             if not isinstance(made, cst.Call) or len(made.args) != 1 or made.args[0].star != "*":
                 return False
-            return self._is_unzipped(made.args[0].value) and self._is_field(node)
+            return self.is_unzipped(made.args[0].value) and self._is_field(node)
         return False
 
     def is_item(self, node: cst.BaseExpression) -> bool:
@@ -105,7 +121,7 @@ class Observations:
 
         ``s`` of ``s, action, reward, _ = transition``, or what an environment gave.
         """
-        if isinstance(node, cst.Name) and self._names(node):
+        if isinstance(node, cst.Name) and self.names(node):
             return True
         return self._is_observed(node, _DEPTH, set())
 
@@ -115,13 +131,13 @@ class Observations:
         reached = self._module.values.reaching.of(name)
         return reached[0] if len(reached) == 1 and reached[0].kind == "assign" else None
 
-    def _is_unzipped(self, value: cst.BaseExpression | None) -> bool:
+    def is_unzipped(self, value: cst.BaseExpression | None) -> bool:
         """``zip(*batch)``."""
         if not isinstance(value, cst.Call) or self._module.name_of(value.func) != "builtins.zip":
             return False
         return len(value.args) == 1 and value.args[0].star == "*"
 
-    def _names(self, name: cst.Name) -> bool:
+    def names(self, name: cst.Name) -> bool:
         """Whether a name of an unpacked batch is that of observations, and others are those of actions or rewards."""
         bound = self._bound(name)
         if bound is None or not isinstance(bound.node, cst.Assign) or not OBSERVATION.fullmatch(name.value):

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import libcst as cst
 
 from torchlint.model.module import Module
+from torchlint.model.semantics.dispatch import Dispatch
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import dotted_name
 from torchlint.model.syntax.exits import ends_with
 from torchlint.model.syntax.parameters import first_parameter
+from torchlint.model.training.purpose import Purposes
 
 #: Functions that read the whole file at the path that is their first argument.
 _PARSERS = frozenset(
@@ -41,6 +44,11 @@ _PATHS = ("os.path.", "pathlib.", "posixpath.")
 _TEXTS = frozenset("format join joinpath replace with_suffix strip rstrip lstrip lower as_posix resolve".split())
 _CACHES = ("cache", "memo")
 _DEPTH = 6
+#: How many calls lie between ``__getitem__`` and a file, and how many callers each function may have.
+_CALLS = 2
+_MAX_CALLERS = 24
+
+_Calls: TypeAlias = "tuple[cst.Call, ...]"
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,8 +56,7 @@ class Reparsed:
     """A call that opens or reads the same file for every item."""
 
     call: cst.Call
-    method: cst.FunctionDef  #: ``__getitem__``
-    helper: cst.Call | None  #: the call of the helper with ``call``; None if ``__getitem__`` itself contains it
+    helper: cst.Call | None  #: the call in ``__getitem__`` that leads to ``call``; None if it contains that itself
     opens: bool  #: whether it only opens the file
 
 
@@ -62,18 +69,31 @@ class ReparsedFiles:
 
     def all(self) -> Iterator[Reparsed]:
         """The calls, in order."""
-        for definition in self._tree.classes:
-            if not self._module.is_own(definition):
+        for call in self._tree.calls_in(self._module.root):
+            path = self._path_read_by(call)
+            function = self._module.function_of(call) if path is not None else None
+            if path is None or function is None or not self._runs_always(call, function) or self._seeks(function):
                 continue
+            for calls in self._ways(function, _CALLS):
+                if self._is_same(path, function, calls):
+                    yield Reparsed(call, calls[-1] if calls else None, self._module.name_of(call.func) in _OPENERS)
+                    break
+
+    def _ways(self, function: cst.FunctionDef, depth: int) -> Iterator[tuple[cst.Call, ...]]:
+        """The calls by which each ``__getitem__`` of a dataset always runs a function, the innermost first."""
+        definition = self._tree.class_of(function)
+        if definition is not None and self._own_method(definition) is function:
             made = self._module.values.instance(definition)
-            method = self._own_method(definition)
-            if method is None or made.kind is not Kind.DATASET or not made.sure or not self._uses_index(method):
-                continue
-            yield from self._in_function(method, method, None)
-            for call in self._tree.calls_in(method.body):
-                helper = self._helper(call, definition)
-                if helper is not None and self._runs_always(call, method):
-                    yield from self._in_function(helper, method, call)
+            if made.kind is Kind.DATASET and made.sure and self._uses_index(function):
+                yield ()
+            return
+        decorators = " ".join(self._module.code(item.decorator) for item in function.decorators)
+        if depth <= 0 or any(word in decorators for word in _CACHES):
+            return
+        for call in self._module.fact(Dispatch).callers(function)[:_MAX_CALLERS]:
+            outer = self._module.function_of(call)
+            if outer is not None and self._runs_always(call, outer):
+                yield from ((call, *calls) for calls in self._ways(outer, depth - 1))
 
     def _own_method(self, definition: cst.ClassDef) -> cst.FunctionDef | None:
         found = [item.node for item in self._tree.scopes[definition].bindings.get("__getitem__", ())]
@@ -83,33 +103,16 @@ class ReparsedFiles:
         names = [item.name.value for item in method.params.params[1:2]]
         return any(isinstance(node, cst.Name) and node.value in names for node in self._tree.nodes_in(method.body))
 
-    def _helper(self, call: cst.Call, definition: cst.ClassDef) -> cst.FunctionDef | None:
-        """The method of the same class that ``self.load(...)`` calls, if each call runs its body."""
-        func = call.func
-        if not isinstance(func, cst.Attribute) or dotted_name(func.value) != "self":
-            return None
-        found = [item.node for item in self._tree.scopes[definition].bindings.get(func.attr.value, ())]
-        if len(found) != 1 or not isinstance(found[0], cst.FunctionDef):
-            return None
-        decorators = " ".join(self._module.code(item.decorator) for item in found[0].decorators)
-        return None if any(word in decorators for word in _CACHES) else found[0]
-
-    def _in_function(
-        self, function: cst.FunctionDef, method: cst.FunctionDef, helper: cst.Call | None
-    ) -> Iterator[Reparsed]:
+    def _seeks(self, function: cst.FunctionDef) -> bool:
+        """Whether a function reads a part of a file by its place in it."""
         calls = self._tree.calls_in(function.body)
-        if any(isinstance(call.func, cst.Attribute) and call.func.attr.value in ("seek", "get_data") for call in calls):
-            return
-        for call in calls:
-            path = self._path_read_by(call, function)
-            if path is None or self._tree.function_of(call) is not function:
-                continue
-            if self._is_same(path, function) and self._runs_always(call, function):
-                yield Reparsed(call, method, helper, self._module.name_of(call.func) in _OPENERS)
+        return any(
+            isinstance(call.func, cst.Attribute) and call.func.attr.value in ("seek", "get_data") for call in calls
+        )
 
     # -- the path
 
-    def _path_read_by(self, call: cst.Call, function: cst.FunctionDef) -> cst.BaseExpression | None:
+    def _path_read_by(self, call: cst.Call) -> cst.BaseExpression | None:
         """The path of the file that ``call`` reads whole, or opens; None for other calls."""
         name = self._module.name_of(call.func)
         if name in _PARSERS | _OPENERS:
@@ -144,36 +147,49 @@ class ReparsedFiles:
             return file.args[0].value
         return None
 
-    def _is_same(self, node: cst.CSTNode, function: cst.FunctionDef, depth: int = _DEPTH) -> bool:
-        """Whether a path is the same for all items: it contains constants and attributes of ``self`` alone."""
+    def _is_same(self, node: cst.CSTNode, function: cst.FunctionDef, calls: _Calls, depth: int = _DEPTH) -> bool:
+        """Whether a path is the same for all items: it contains constants and attributes of ``self`` alone.
+
+        ``calls`` lead from ``__getitem__`` to ``function``.
+        """
         if depth <= 0:
             return False
         if isinstance(node, cst.SimpleString):
             return True
         if isinstance(node, cst.FormattedString):
             return all(
-                self._is_same(part.expression, function, depth - 1)
+                self._is_same(part.expression, function, calls, depth - 1)
                 for part in node.parts
                 if isinstance(part, cst.FormattedStringExpression)
             )
         if isinstance(node, cst.BinaryOperation):
-            return self._is_same(node.left, function, depth - 1) and self._is_same(node.right, function, depth - 1)
+            return self._is_same(node.left, function, calls, depth - 1) and self._is_same(
+                node.right, function, calls, depth - 1
+            )
         if isinstance(node, cst.ConcatenatedString):
-            return self._is_same(node.left, function, depth - 1) and self._is_same(node.right, function, depth - 1)
+            return self._is_same(node.left, function, calls, depth - 1) and self._is_same(
+                node.right, function, calls, depth - 1
+            )
         if isinstance(node, cst.Attribute):
-            return self._is_attribute_same(node, function)
+            return self._is_attribute_same(node, function, calls)
         if isinstance(node, cst.Name):
-            return self._is_name_same(node, function, depth)
-        return isinstance(node, cst.Call) and self._is_call_same(node, function, depth)
+            return self._is_name_same(node, function, calls, depth)
+        return isinstance(node, cst.Call) and self._is_call_same(node, function, calls, depth)
 
-    def _is_attribute_same(self, node: cst.Attribute, function: cst.FunctionDef) -> bool:
-        """``self.path``, ``self.args.path``: not set by ``__getitem__``, and no property."""
+    def _is_attribute_same(self, node: cst.Attribute, function: cst.FunctionDef, calls: _Calls) -> bool:
+        """``self.path``, ``self.args.path``: not set by ``__getitem__``, and no property.
+
+        Of another object, which the dataset keeps, only the constructor sets it.
+        """
         text = dotted_name(node)
         owner = self._tree.class_of(function)
         first = first_parameter(function)
         if text is None or owner is None or first is None or not text.startswith(first.name.value + "."):
             return False
         name = text.split(".")[1]
+        owned = self._receiver(function, calls)
+        if owned is not None and not self._is_same(owned, self._function_of(calls[0]), calls[1:]):
+            return False
         for item in self._module.definitions.lineage(owner):
             scope = self._tree.scopes[item]
             if any(binding.kind == "function" for binding in scope.bindings.get(name, ())):
@@ -182,13 +198,31 @@ class ReparsedFiles:
                 place = self._tree.function_of(binding.node)
                 if not isinstance(place, cst.FunctionDef) or place.name.value.startswith("__getitem"):
                     return False
+                if owned is not None and not self._module.fact(Purposes).is_for_constructors(place):
+                    return False
         return any(
             name in self._tree.scopes[item].attributes or name in self._tree.scopes[item].bindings
             for item in self._module.definitions.lineage(owner)
         )
 
-    def _is_name_same(self, node: cst.Name, function: cst.FunctionDef, depth: int) -> bool:
+    def _receiver(self, function: cst.FunctionDef, calls: _Calls) -> cst.BaseExpression | None:
+        """The object whose method ``function`` is, if it is not the one that calls it: ``self.loader``."""
+        func = calls[0].func if calls else None
+        if self._tree.class_of(function) is None or not isinstance(func, cst.Attribute):
+            return None
+        return None if dotted_name(func.value) == "self" else func.value
+
+    def _function_of(self, call: cst.Call) -> cst.FunctionDef:
+        function = self._module.function_of(call)
+        assert function is not None
+        return function
+
+    def _is_name_same(self, node: cst.Name, function: cst.FunctionDef, calls: _Calls, depth: int) -> bool:
         reached = self._module.values.reaching.of(node)
+        param = reached[0].node if len(reached) == 1 else None
+        if isinstance(param, cst.Param):
+            given = self._module.definitions.argument_of(calls[0], function, param) if calls else None
+            return given is not None and self._is_same(given, self._function_of(calls[0]), calls[1:], depth - 1)
         if not reached or any(item.kind != "assign" or item.path or item.value is None for item in reached):
             return False
         if all(self._tree.function_of(item.node) is None for item in reached):
@@ -196,11 +230,11 @@ class ReparsedFiles:
         return all(
             self._tree.function_of(item.node) is function
             and item.value is not None
-            and self._is_same(item.value, function, depth - 1)
+            and self._is_same(item.value, function, calls, depth - 1)
             for item in reached
         )
 
-    def _is_call_same(self, node: cst.Call, function: cst.FunctionDef, depth: int) -> bool:
+    def _is_call_same(self, node: cst.Call, function: cst.FunctionDef, calls: _Calls, depth: int) -> bool:
         """``os.path.join(self.root, "a.csv")``, ``"{}/a".format(self.root)``."""
         if any(item.star for item in node.args):
             return False
@@ -209,17 +243,18 @@ class ReparsedFiles:
         if not (name.startswith(_PATHS) or name == "builtins.str"):
             if name or not of_text or not isinstance(node.func, cst.Attribute):
                 return False
-            if not self._is_same(node.func.value, function, depth - 1):
+            if not self._is_same(node.func.value, function, calls, depth - 1):
                 return False
-        return all(self._is_same(item.value, function, depth - 1) for item in node.args)
+        return all(self._is_same(item.value, function, calls, depth - 1) for item in node.args)
 
     # -- how often
 
     def _runs_always(self, node: cst.CSTNode, function: cst.FunctionDef) -> bool:
         """Whether each call of ``function`` runs ``node``: no ``if self.file is None`` or cache is in between."""
         for above, child in climb(self._tree, node, function):
-            if isinstance(above, (cst.If, cst.IfExp)) and child is not above.test and not self._is_flag(above.test):
-                return False
+            if isinstance(above, (cst.If, cst.IfExp)) and child is not above.test:
+                if not self._is_flag(above.test, is_off=child is above.orelse):
+                    return False
             if isinstance(above, (cst.ExceptHandler, cst.Match, cst.Lambda, cst.FunctionDef, cst.BooleanOperation)):
                 return False
             if isinstance(above, cst.IndentedBlock):
@@ -228,8 +263,18 @@ class ReparsedFiles:
                     return False
         return True
 
-    def _is_flag(self, test: cst.BaseExpression) -> bool:
-        """``if self.train:``, ``if self.mode == "train":``."""
+    def _is_flag(self, test: cst.BaseExpression, *, is_off: bool = False) -> bool:
+        """``if self.train:``, ``if self.mode == "train":``, ``if self.path.endswith(".h5"):``.
+
+        With ``is_off``, one that is False also makes ``self.train and key in self.cache`` False.
+        """
+        if isinstance(test, cst.BooleanOperation) and isinstance(test.operator, cst.And):
+            flags = [self._is_flag(side, is_off=is_off) for side in (test.left, test.right)]
+            return any(flags) if is_off else all(flags)
+        if isinstance(test, cst.Call):
+            func = test.func
+            asks = isinstance(func, cst.Attribute) and func.attr.value in ("endswith", "startswith")
+            return asks and isinstance(func, cst.Attribute) and self._is_flag(func.value)
         if isinstance(test, cst.Attribute):
             return dotted_name(test) is not None
         if not isinstance(test, cst.Comparison) or len(test.comparisons) != 1:

@@ -13,9 +13,9 @@ class FileParsePerItem(Rule):
     """A dataset reads or opens the same file again for every item.
 
     ## What it does
-    Flags calls in `__getitem__` of a `torch.utils.data.Dataset`, or in a method that it calls, that read a whole file
-    or open a container file, if the path is the same for all items: it consists of constants and of attributes of
-    `self` that `__getitem__` does not set.
+    Flags calls in `__getitem__` of a `torch.utils.data.Dataset`, or in a function or method that it calls, that read a
+    whole file or open a container file, if the path is the same for all items: it consists of constants and of
+    attributes of `self`, or of an object that the dataset keeps, that `__getitem__` does not set.
 
     Functions that read a whole file are `pandas.read_csv` and its relatives, `json.load`, `pickle.load`, `yaml.load`,
     `numpy.load`, `torch.load`, `scipy.io.loadmat`, `csv.reader`, and `read()` and `readlines()` of an open file. Those
@@ -70,7 +70,7 @@ class FileParsePerItem(Rule):
     code = "TL107"
     name = "file-parse-per-item"
     words = (
-        "def __getitem__",
+        ("def __getitem__", "h5py", "lmdb", "ZipFile(", "tarfile", "sqlite3"),
         (
             *("read_csv(", "read_table(", "read_json(", "read_parquet(", "read_pickle(", "read_excel(", "read_hdf("),
             *("read_feather(", "read_xml(", "read_fwf(", ".load(", " load(", "loadtxt(", "genfromtxt(", "fromfile("),

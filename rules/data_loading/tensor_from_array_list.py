@@ -28,7 +28,8 @@ class TensorFromArrayList(Rule):
     Observations of gym environments are arrays as well, if the program reads the shape of `observation_space`, or makes
     an environment like `CartPole-v1`: those of a batch by their names, next to actions or rewards
     (`states, actions, rewards = zip(*batch)`, `[t.state for t in batch]`, `states.append(state)`), and a single one
-    (`[state]`) in a program with convolutions, if it comes from `env.reset()` or `env.step()`.
+    (`[state]`) that comes from `env.reset()` or `env.step()`, in a program with convolutions or with a network of
+    another file that gets the whole shape.
 
     Not reported: lists of numbers, tensors or values of unknown origin, and results of NumPy that are single numbers,
     such as `np.mean(x)`.
@@ -63,7 +64,7 @@ class TensorFromArrayList(Rule):
 
     code = "TL108"
     name = "tensor-from-array-list"
-    words = (("torch", "import *"), ("tensor(", "Tensor("), ("numpy", "import *", "gym"))
+    words = (("torch", "import *"), ("tensor(", "Tensor("), ("numpy", "import *", "gym", "observation_space"))
     demo = ("CPU",)
 
     @classmethod

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 
 import libcst as cst
 
+from torchlint.model.data.placement import Placement
 from torchlint.model.module import Module
 from torchlint.model.semantics.tensor_forms import TensorForms
 from torchlint.model.syntax.climbing import climb
+from torchlint.model.syntax.dotted import dotted_name
 from torchlint.model.training.purpose import Purposes
 from torchlint.model.training.step_places import StepPlaces
 
@@ -97,22 +99,29 @@ class RoundTrips:
     def _back(self, start: cst.Call, function: cst.FunctionDef) -> cst.Call | None:
         """Where a result of the array becomes a tensor; None if something else than NumPy may use the array."""
         arrays: set[str] = set()
+        filled: set[str] = set()  # arrays to which such an array, or numbers at its places, are written
         back: cst.Call | None = None
         behind = self._tree.index(start)
         given: dict[str, int] = {}  # names that get another value, and where the statement ends that gives it
         for node in self._tree.nodes_in(function.body):
-            arrays.difference_update(name for name, end in given.items() if end < self._tree.index(node))
-            if isinstance(node, cst.Call) and node is not start and self._takes_array(node, start, arrays):
-                name = self._module.name_of(node.func)
-                if name in _BACK:
+            ended = [name for name, end in given.items() if end < self._tree.index(node)]
+            for name in ended:
+                arrays.discard(name)
+                filled.discard(name)
+                del given[name]
+            called = self._module.name_of(node.func) if isinstance(node, cst.Call) else None
+            if isinstance(node, cst.Call) and called in _BACK and self._takes_array(node, start, arrays | filled):
+                if self._takes_array(node, start, arrays) or self._is_moved(node, function):
                     back = back or node
-                elif not self._computes(node, name, start, arrays):
+            elif isinstance(node, cst.Call) and node is not start and self._takes_array(node, start, arrays):
+                if not self._computes(node, called, start, arrays):
                     return None
             elif self._hands_out(node, start, arrays):
                 return None
             elif isinstance(node, cst.Assign) and self._tree.index(node) + len(self._tree.nodes_in(node)) > behind:
+                targets = [target.target for target in node.targets]
+                filled.update(self._filled(targets, node.value, start, arrays))
                 if self._is_array(node.value, start, arrays):
-                    targets = [target.target for target in node.targets]
                     if not all(isinstance(target, (cst.Name, cst.Subscript)) for target in targets):
                         return None
                     arrays.update(target.value for target in targets if isinstance(target, cst.Name))
@@ -120,6 +129,31 @@ class RoundTrips:
                     end = self._tree.last(node)
                     given.update((item.target.value, end) for item in node.targets if isinstance(item.target, cst.Name))
         return back
+
+    def _is_moved(self, call: cst.Call, function: cst.FunctionDef) -> bool:
+        """Whether the tensor that a call makes is moved: ``torch.from_numpy(x).cuda()``, there or by its name."""
+        statement = self._tree.statement_of(call)
+        named = [dotted_name(item.target) for item in statement.targets] if isinstance(statement, cst.Assign) else []
+        return any(
+            move.source is call or (dotted_name(move.source) or "") in named
+            for move in self._module.fact(Placement).moves
+            if self._tree.within(move.call, function)
+        )
+
+    def _filled(
+        self,
+        targets: list[cst.BaseAssignTargetExpression],
+        value: cst.BaseExpression,
+        start: cst.Call,
+        arrays: set[str],
+    ) -> Iterator[str]:
+        """``weights`` of ``weights[mask] = 1``, where ``mask`` or the value is such an array."""
+        for target in targets:
+            if isinstance(target, cst.Subscript) and isinstance(target.value, cst.Name):
+                if self._is_array(value, start, arrays) or any(
+                    self._contains_array(item, start, arrays) for item in target.slice
+                ):
+                    yield target.value.value
 
     def _hands_out(self, node: cst.CSTNode, start: cst.Call, arrays: set[str]) -> bool:
         """Whether a loop depends on an array, or the function returns or yields one."""

@@ -70,7 +70,8 @@ def _is_size_zero(start: cst.BaseExpression) -> bool:
 
 def _append(module: Module, found: Growth) -> tuple[Edit, ...] | None:
     """The statement, or the ``if`` around it and the first value, becomes an ``append``."""
-    text = f"{found.name}.append({module.code(found.item)})"
+    added = [module.code(item) for item in found.items]
+    text = f"{found.name}.append({added[0]})" if len(added) == 1 else f"{found.name} += [{', '.join(added)}]"
     if "\n" in text or "#" in text:
         return None
     if found.first is None:
@@ -94,7 +95,7 @@ def _append(module: Module, found: Growth) -> tuple[Edit, ...] | None:
             return None
         values.append(row.body[0].value)
     plain = next((value for value in values if value is not found.call), None)
-    if plain is None or module.code(plain) != module.code(found.item):
+    if plain is None or [module.code(plain)] != added:
         return None
     start, end = module.span(branch)
     if "#" in module.text[start:end]:

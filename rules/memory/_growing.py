@@ -39,7 +39,7 @@ class Growth:
     call: cst.Call
     statement: cst.Assign
     name: str  #: of the variable or attribute
-    item: cst.BaseExpression  #: what is added
+    items: list[cst.BaseExpression]  #: what is added
     loop: Loop
     start: cst.BaseExpression | None  #: the value before the loop
     first: cst.If | None  #: ``if x is None: x = y``, with the statement in its ``else``
@@ -67,29 +67,28 @@ class Growing:
         if not isinstance(statement, cst.Assign) or len(statement.targets) != 1:
             return None
         name = dotted_name(statement.targets[0].target)
-        item = self._added(call, name)
-        loops = self._module.fact(Loops).around(call)
-        if name is None or item is None or not loops or self._module.fact(Purposes).is_self_test(call):
+        items = self._added(call, name)
+        if name is None or not items or self._module.fact(Purposes).is_self_test(call):
             return None
-        loop = loops[0]
-        first = self._first(statement, name, loop)
-        if not self._is_collected(statement, name, loop, first) or self._is_rare(statement, loop, first):
-            return None
-        starts = self._starts(statement, name, loop)
-        begins = first is not None or choice is not None or self._begins_empty(starts, name)
-        if not self._is_long(loop) or not (begins or is_batch(loop.over) or self._counts_steps(loop)):
-            return None
-        return Growth(call, statement, name, item, loop, starts[-1] if starts else None, first)
+        for loop in self._module.fact(Loops).around(call):
+            first = self._first(statement, name, loop)
+            if not self._is_collected(statement, name, loop, first) or self._is_rare(statement, loop, first):
+                return None
+            starts = self._starts(statement, name, loop)
+            begins = first is not None or choice is not None or self._begins_empty(starts, name)
+            if self._is_long(loop) and (begins or is_batch(loop.over) or self._counts_steps(loop)):
+                return Growth(call, statement, name, items, loop, starts[-1] if starts else None, first)
+        return None
 
-    def _added(self, call: cst.Call, name: str | None) -> cst.BaseExpression | None:
-        """What a ``cat`` of two tensors puts behind the first, if that is ``name``."""
+    def _added(self, call: cst.Call, name: str | None) -> list[cst.BaseExpression]:
+        """What a ``cat`` of several tensors puts behind the first, if that is ``name``."""
         if name is None or not call.args or not isinstance(call.args[0].value, (cst.List, cst.Tuple)):
-            return None
+            return []
         parts = [item.value for item in call.args[0].value.elements]
-        if len(parts) != 2 or dotted_name(parts[0]) != name:
-            return None
-        mentioned = (dotted_name(node) for node in self._tree.nodes_in(parts[1]))
-        return None if name in mentioned else parts[1]
+        if len(parts) < 2 or dotted_name(parts[0]) != name:
+            return []
+        mentioned = (dotted_name(node) for part in parts[1:] for node in self._tree.nodes_in(part))
+        return [] if name in mentioned else parts[1:]
 
     # -- the loop
 

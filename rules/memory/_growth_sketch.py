@@ -11,7 +11,7 @@ from torchlint.rule.sketch import Sketch, called_name
 
 #: What there are only a few of.
 FEW = re.compile(
-    r"layer|block|scale|level|head|crop|gpu|device|view|key|stage|group|branch|conv|(?<!data)set|split|chunk|expert|"
+    r"layer|block|scale|level|head|crop|gpu|device|view|key|stage|group|branch|conv|(?<!data)set|split|chunk\(|expert|"
     r"stream|modalit|flow|frame|radius|anchor|dim|channel|nums\b|depth|fold|aug|kernel|upsample|task|class(?!ification)|worker|rank",
     re.IGNORECASE,
 )

@@ -30,6 +30,10 @@ class RowFills:
         found: list[cst.BaseExpression] = []
         for row in (guard.body if guard is not None else block).body:
             for item in row.body if isinstance(row, cst.SimpleStatementLine) else (row,):
+                name = self._named_by(item, bound) if not found else None
+                if name is not None:
+                    bound |= {name}
+                    continue
                 target = self._filled_by(item)
                 if target is None or not is_row(target, bound) or not self.is_filled_by_length(target, bound):
                     return []
@@ -39,6 +43,17 @@ class RowFills:
                     return []
                 found.append(target.value)
         return found
+
+    def _named_by(self, statement: cst.CSTNode, bound: frozenset[str]) -> str | None:
+        """``length`` of ``length = lengths[i]``, computed from the variables of the loop."""
+        target = statement.targets[0].target if isinstance(statement, cst.Assign) else None
+        if not isinstance(statement, cst.Assign) or not isinstance(target, cst.Name) or target.value in bound:
+            return None
+        parts = [*self._tree.nodes_in(statement.value)]
+        if any(isinstance(part, cst.Call) and not self.is_read(part) for part in parts):
+            return None
+        names = {part.value for part in parts if isinstance(part, cst.Name)}
+        return target.value if not names.isdisjoint(bound) and target.value not in names else None
 
     def _filled_by(self, statement: cst.CSTNode) -> cst.Subscript | None:
         """``mask[i, :length]`` of an assignment of a number to it, and of ``mask[i, :length].fill_(1)``."""
@@ -67,10 +82,13 @@ class RowFills:
         return [node for node in nodes if isinstance(node, (cst.Name, cst.Attribute))]
 
     def is_filled_by_length(self, target: cst.Subscript, bound: frozenset[str]) -> bool:
-        """``mask[i, :length] = 1``: all indices but the first are slices, one of them with a bound of the loop."""
-        others = [item.slice for item in target.slice[1:]]
+        """``mask[i, :length] = 1``: all but the first index are slices, one of them with a bound of the loop."""
+        parts = [item.slice for item in target.slice]
+        first = next((part for part in parts if isinstance(part, cst.Index)), None)
         varying = False
-        for part in others:
+        for part in parts:
+            if part is first:
+                continue
             if not isinstance(part, cst.Slice) or part.step is not None:
                 return False
             for bound_of in (part.lower, part.upper):
@@ -104,14 +122,9 @@ class RowFills:
 
 
 def is_row(target: cst.Subscript, bound: frozenset[str]) -> bool:
-    """Whether the first index, or one behind full slices, is a variable of the loop."""
-    for item in target.slice:
-        part = item.slice
-        if isinstance(part, cst.Index):
-            return isinstance(part.value, cst.Name) and part.value.value in bound
-        if not is_full(part):
-            return False
-    return False
+    """Whether the first index, which may be behind slices, is a variable of the loop."""
+    first = next((item.slice for item in target.slice if isinstance(item.slice, cst.Index)), None)
+    return first is not None and isinstance(first.value, cst.Name) and first.value.value in bound
 
 
 def is_full(part: cst.CSTNode) -> bool:

@@ -11,6 +11,7 @@ from torchlint.model.training.loops import Loops
 from torchlint.model.training.purpose import Purposes
 from torchlint.model.training.step_places import StepPlaces
 
+from ._row_values import unreversed
 from ._row_words import FEW, ONCE
 
 _MANY = 16  #: iterations below which a loop costs little
@@ -25,6 +26,7 @@ class RowIterations:
 
     def is_long(self, target: cst.BaseExpression, over: cst.BaseExpression) -> bool:
         """Whether there may be many iterations: rows and elements, not layers or channels."""
+        over = unreversed(self._module, over)
         bound = [node.value for node in self._tree.nodes_in(target) if isinstance(node, cst.Name)]
         given = [item.value for item in over.args] if isinstance(over, cst.Call) else []
         if any(isinstance(item, (cst.List, cst.Tuple)) for item in (over, *given)):

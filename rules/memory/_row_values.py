@@ -181,12 +181,21 @@ class RowValues:
 
 
 def counter(module: Module, target: cst.BaseExpression, over: cst.BaseExpression) -> str | None:
-    """``i`` of ``for i in range(n)`` and of ``for i, x in enumerate(y)``."""
+    """``i`` of ``for i in range(n)``, also reversed, and of ``for i, x in enumerate(y)``."""
+    over = unreversed(module, over)
     name = module.name_of(over.func) if isinstance(over, cst.Call) else None
     node: cst.BaseExpression | None = target if name == "builtins.range" else None
     if name == "builtins.enumerate" and isinstance(target, cst.Tuple):
         node = target.elements[0].value
     return node.value if isinstance(node, cst.Name) else None
+
+
+def unreversed(module: Module, over: cst.BaseExpression) -> cst.BaseExpression:
+    """``range(n)`` of ``reversed(range(n))``."""
+    is_reversed = (
+        isinstance(over, cst.Call) and module.name_of(over.func) == "builtins.reversed" and len(over.args) == 1
+    )
+    return over.args[0].value if isinstance(over, cst.Call) and is_reversed else over
 
 
 def flattened(node: cst.BaseExpression) -> tuple[cst.BaseExpression, list[cst.BaseSlice]]:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import libcst as cst
 
 from torchlint.model.module import Module
-from torchlint.model.syntax.dotted import dotted_name
+from torchlint.model.semantics.iterables import iterables
+from torchlint.model.syntax.dotted import called_name, dotted_name
 
 from ._row_fills import is_full
 from ._row_values import Level, RowValues, counter, flattened
@@ -113,10 +114,18 @@ class RowWrites:
             return is_selected and self._selects(statement, target, body.variables)
         value = self._values.level(statement.value, body.names)
         if any(isinstance(indices[place], cst.Slice) for place in others):  # each row up to a length of its own
-            return len(others) == 1 and (value is Level.FIXED or self._copies_part(statement.value, target))
-        if any(levels[place] is not Level.ROW for place in others):
+            is_filled = value is Level.FIXED or self._is_row_of_one_number(statement.value)
+            return len(others) == 1 and (is_filled or self._copies_part(statement.value, target))
+        if any(levels[place] is not Level.ROW and not self._is_one_item(indices[place]) for place in others):
             return False
         return value is Level.ROW or (value is Level.FIXED and isinstance(statement, cst.Assign))
+
+    def _is_one_item(self, index: cst.BaseSlice) -> bool:
+        """``lengths[i] - 1``, ``int(lengths[i])``: numbers, be they in a tensor or in a list."""
+        value = index.value if isinstance(index, cst.Index) else None
+        if isinstance(value, cst.Call):
+            return self._module.name_of(value.func) == "builtins.int" or called_name(value) == "item"
+        return isinstance(value, cst.BinaryOperation) and isinstance(value.operator, _SHIFTING)
 
     def _counts(self, index: cst.BaseExpression, body: _Body) -> bool:
         """Whether each iteration has another ``index``: ``i``, ``start + i``, ``2 * i``."""
@@ -143,6 +152,19 @@ class RowWrites:
             and indices <= variables
             and self._values.is_tensor(value.value)
         )
+
+    def _is_row_of_one_number(self, value: cst.BaseExpression) -> bool:
+        """``row`` of ``for i, row in enumerate(rows)``, where ``rows = [torch.ones(n) for n in lengths]``."""
+        reaching = self._module.values.reaching
+        bound = reaching.only(value) if isinstance(value, cst.Name) else None
+        if bound is None or bound.kind != "for" or bound.value is None:
+            return False
+        sources = [*iterables(self._module.names, bound.value, bound.path)]
+        rows: cst.CSTNode | None = sources[0][0] if len(sources) == 1 and not sources[0][1] else None
+        made = reaching.only(rows) if isinstance(rows, cst.Name) else None
+        rows = made.value if made is not None and not made.path else rows
+        row = rows.elt if isinstance(rows, cst.ListComp) else None
+        return isinstance(row, cst.Call) and self._module.name_of(row.func) in ("torch.ones", "torch.zeros")
 
     def _copies_part(self, value: cst.BaseExpression, target: cst.Subscript) -> bool:
         """``others[i, :length]`` for ``rows[i, :length]``."""

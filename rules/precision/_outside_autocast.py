@@ -12,10 +12,12 @@ import libcst as cst
 from torchlint.model.module import Module
 from torchlint.model.numerics.autocasts import Autocasts
 from torchlint.model.numerics.precision import Precision
+from torchlint.model.semantics.dispatch import Dispatch
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Device
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import last_name
+from torchlint.model.syntax.parameters import owner_of
 from torchlint.model.training.grad_mode import GradModes
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.loops import Loops
@@ -121,17 +123,20 @@ class OutsideAutocast:
     @cached_property
     def _trained(self) -> list[cst.Call]:
         """The forward passes under autocast whose outputs reach a backward pass."""
-        return [call for call in self._tree.calls if self._autocasts.all and self._is_trained(call)]
+        if not self._autocasts.all and not self._autocasts.others:
+            return []
+        return [call for call in self._tree.calls if self._is_trained(call)]
 
     def _is_trained(self, call: cst.Call) -> bool:
         if not self._module.fact(Gradients).reaches_backward(call):
             return False
+        if not self._networks.runs_network(call) or self._module.fact(GradModes).of(call).is_off:
+            return False
         autocast = self._autocasts.around(call)
-        if autocast is None or autocast.enabled is False or autocast.device not in (Device.CUDA, None):
-            return False
-        if autocast.dtype == "torch.float32" or not self._networks.runs_network(call):
-            return False
-        return not self._module.fact(GradModes).of(call).is_off
+        if autocast is None:  # it is in a caller, or in a variable that has something else without a GPU
+            return self._autocasts.is_on(call) and all(item.enabled is not False for item in self._autocasts.all)
+        is_low = autocast.enabled is not False and autocast.dtype != "torch.float32"
+        return is_low and autocast.device in (Device.CUDA, None)
 
     def _evaluation(self, call: cst.Call) -> OutsideForward | None:
         """A forward pass over the batches of an evaluation, of a network that training runs under autocast."""
@@ -164,10 +169,19 @@ class OutsideAutocast:
         made, other = self._module.value(trained), self._module.value(network)
         if made.origins and other.origins and made.sure and other.sure:
             return bool(made.origins & other.origins)
-        if self._tree.root_of(training) is not self._tree.root_of(call):
-            return False
-        first, second = (_SIDES.sub("", self._module.code(item)) for item in (trained, network))
-        return first == second and bool(first)
+        name = _SIDES.sub("", self._module.code(trained))
+        return bool(name) and any(
+            self._tree.root_of(training) is self._tree.root_of(item) and name == _SIDES.sub("", self._module.code(item))
+            for item in (network, *self._passed(network))
+        )
+
+    def _passed(self, network: cst.BaseExpression) -> tuple[cst.BaseExpression, ...]:
+        """What calls, also of other files, pass for a network that is a parameter."""
+        bound = self._module.values.reaching.only(network) if isinstance(network, cst.Name) else None
+        function = owner_of(self._tree, bound.node) if bound is not None and isinstance(bound.node, cst.Param) else None
+        if bound is None or function is None or not isinstance(bound.node, cst.Param):
+            return ()
+        return tuple(self._module.fact(Dispatch).arguments_for(function, bound.node))
 
     def _teacher(self, call: cst.Call) -> OutsideForward | None:
         """A forward pass of a training step whose output the loss of a student under autocast needs."""

@@ -58,9 +58,27 @@ class ConstantValues:
             return bool(_PURE.fullmatch(name) and given) and all(
                 self._is_text(item) or self.is_constant(item, depth - 1) for item in given
             )
+        if isinstance(node, cst.Subscript):
+            return self._is_constant_item(node, depth)
         if isinstance(node, cst.Name):
             return self._is_constant_name(node, depth)
         return isinstance(node, cst.Attribute) and self._is_constant_attribute(node, depth)
+
+    def _is_constant_item(self, node: cst.Subscript, depth: int) -> bool:
+        """``self.sizes[i]``, in a loop over numbers that runs at every step: the same numbers in each of its runs."""
+        index = node.slice[0].slice if len(node.slice) == 1 else None
+        if not isinstance(index, cst.Index) or not isinstance(node.value, (cst.Name, cst.Attribute)):
+            return False
+        counts = isinstance(index.value, cst.Integer) or self._is_counter(index.value)
+        return counts and self.is_constant(node.value, depth - 1)
+
+    def _is_counter(self, node: cst.BaseExpression) -> bool:
+        """``i`` of ``for i in range(n):`` and of ``for i, x in enumerate(y):``."""
+        bound = self._module.values.reaching.only(node) if isinstance(node, cst.Name) else None
+        if bound is None or bound.kind != "for" or not isinstance(bound.value, cst.Call):
+            return False
+        path = {"builtins.range": (), "builtins.enumerate": (0,)}.get(self._module.name_of(bound.value.func) or "")
+        return bound.path == path
 
     def is_python_number(self, node: cst.BaseExpression) -> bool:
         """Whether ``node`` is written as a number of Python, of which ``torch.full`` makes the same tensor."""

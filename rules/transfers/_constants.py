@@ -175,12 +175,14 @@ class ConstantUploads:
         forms: set[cst.CSTNode] = {made}
         for use in self._module.names.uses_in(home, target.value):
             reached = {item.node for item in self._module.values.reaching.of(use)}
-            if not reached or not reached <= forms:
+            if reached.isdisjoint(forms):
                 continue
             if self._copying(use) is not None:
                 return True
             if is_changed_at(self._tree, use):
                 return False
+            if not reached <= forms:
+                continue  # it may also be something else
             statement = self._tree.statement_of(use)
             if isinstance(statement, cst.AugAssign) and statement.target is use:
                 if not self._values.is_constant(statement.value):

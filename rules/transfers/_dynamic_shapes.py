@@ -64,8 +64,9 @@ class DynamicShapes:
             if operand is None or self._is_known(call):
                 continue
             places = self._module.fact(StepPlaces)
-            step = places.of(call) or places.repeating(call)
-            if step is not None and len(step.calls) <= _CALLS and self._is_on_gpu(operand):
+            found = (step for step in (places.of(call), places.repeating(call)) if step is not None)
+            step = next((step for step in found if len(step.calls) <= _CALLS), None)
+            if step is not None and self._is_on_gpu(operand):
                 yield DynamicShape(call, name, _OPERATIONS[name], step)
 
     def _is_known(self, call: cst.Call) -> bool:

@@ -9,34 +9,37 @@ from dataclasses import dataclass
 import libcst as cst
 
 from torchlint.model.module import Module
-from torchlint.model.semantics.dispatch import Dispatch
 from torchlint.model.semantics.iterables import iterables
-from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.stores import Stores, trailing_name
 from torchlint.model.semantics.tensor_forms import TensorForms
-from torchlint.model.semantics.value import Device, Role
+from torchlint.model.semantics.value import Device
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import called_name, is_attribute_of_self
-from torchlint.model.syntax.parameters import owner_of
 from torchlint.model.training.loops import Loops
-from torchlint.model.training.networks import Networks
 from torchlint.model.training.purpose import Purposes
 
+from ._element_tensors import ElementTensors
 from ._exits import copied
 from ._host_tensors import HostTensors
 from ._step_tensors import StepTensors
 
-#: Functions and methods that give tuples, at least without further arguments.
-_TUPLES = frozenset({"unbind", "split", "chunk", "tensor_split", "meshgrid", "where", "nonzero", "broadcast_tensors"})
 _TYPE_TEST = re.compile(r"\bisinstance\(|\bis_tensor\(|\bhasattr\(|\btype\(")
 #: A function that is called at more places than this is a tool of many.
 _MAX_CALLERS = 24
-#: How many functions up a parameter is followed.
-_CALLER_DEPTH = 3
-#: How many functions deep a network is looked into.
-_NETWORK_DEPTH = 4
 _COUNTING = ("builtins.range", "builtins.enumerate")
-_CONVERTING = ("builtins.float", "builtins.int")
+#: Functions that make a number of an element.
+_CONVERTING = ("builtins.float", "builtins.int", "numpy.int", "numpy.float")
+#: Functions that round a number before it is converted.
+_ROUNDING = frozenset(
+    {
+        "builtins.round",
+        *(
+            f"{module}.{name}"
+            for module in ("numpy", "math", "torch")
+            for name in ("ceil", "floor", "round", "rint", "trunc")
+        ),
+    }
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +60,7 @@ class ElementReads:
     def __init__(self, module: Module) -> None:
         self._module = module
         self._tree = module.tree
+        self._tensors = ElementTensors(module)
 
     def all(self) -> Iterator[ElementRead]:
         """The reads in the file, in order."""
@@ -67,7 +71,8 @@ class ElementReads:
             found = self._repeated(call, element)
             if found is None or self._is_once(found.loop) or self._is_tested(call, found.loop) or self._is_set(found):
                 continue
-            if not self._is_tensor(found.tensor) and not self._is_row_of_step(found, call):
+            has_items = not self._converts(call)
+            if not self._tensors.is_tensor(found.tensor, has_items=has_items) and not self._is_row_of_step(found, call):
                 continue
             if found.is_whole or not self._is_on_host(found.tensor):
                 yield found
@@ -106,10 +111,27 @@ class ElementReads:
             element = copied(call) if call.func.attr.value == "cpu" else None
             indices = indexed(element)[1] if isinstance(element, cst.Subscript) and len(element.slice) > 1 else []
             return element if indices and all(isinstance(index, cst.Name) for index in indices) else None
-        if self._module.name_of(call.func) in _CONVERTING and len(call.args) == 1:
-            given = call.args[0]
-            return copied(given.value) if given.keyword is None and not given.star else None
-        return None
+        if not self._converts(call) or any(given.keyword is not None or given.star for given in call.args):
+            return None
+        parts = [self._unrounded(given.value) for given in call.args]
+        return next((part for part in parts if not isinstance(part, cst.Integer)), None)
+
+    def _converts(self, call: cst.Call) -> bool:
+        name = self._module.name_of(call.func)
+        return name == "builtins.range" or (name in _CONVERTING and len(call.args) == 1)
+
+    def _unrounded(self, node: cst.BaseExpression) -> cst.BaseExpression:
+        """What a number is computed from by rounding and with literals: ``x`` of ``np.ceil(x.cpu() / 2) - 1``."""
+        while True:
+            node = copied(node)
+            if isinstance(node, cst.Call) and len(node.args) == 1 and self._module.name_of(node.func) in _ROUNDING:
+                node = node.args[0].value
+            elif isinstance(node, cst.BinaryOperation) and isinstance(node.right, (cst.Integer, cst.Float)):
+                node = node.left
+            elif isinstance(node, cst.BinaryOperation) and isinstance(node.left, (cst.Integer, cst.Float)):
+                node = node.right
+            else:
+                return node
 
     def _item_named(self, node: cst.BaseExpression) -> cst.BaseExpression:
         """``tensor[i]`` for ``x`` of ``x = tensor[i]``."""
@@ -126,7 +148,7 @@ class ElementReads:
 
     def _repeated(self, call: cst.Call, element: cst.BaseExpression) -> ElementRead | None:
         for above, child in climb(self._tree, call):
-            if isinstance(above, (cst.ListComp, cst.GeneratorExp, cst.SetComp)):
+            if isinstance(above, (cst.ListComp, cst.GeneratorExp, cst.SetComp, cst.DictComp)):
                 if self._is_unpacked(above):
                     return None
                 return self._in_comprehension(call, element, above)
@@ -134,7 +156,7 @@ class ElementReads:
                 found = self._in_loop(call, element, above)
                 if found is not None or self._module.fact(Loops).of(above).loaders:
                     return found  # the loops around a batch are those of the program
-            if isinstance(above, (cst.FunctionDef, cst.Lambda, cst.ClassDef, cst.While, cst.DictComp)):
+            if isinstance(above, (cst.FunctionDef, cst.Lambda, cst.ClassDef, cst.While)):
                 return None
         return None
 
@@ -145,9 +167,7 @@ class ElementReads:
             isinstance(item.target, (cst.Tuple, cst.List)) for item in statement.targets
         )
 
-    def _in_comprehension(
-        self, call: cst.Call, element: cst.BaseExpression, made: cst.ListComp | cst.GeneratorExp | cst.SetComp
-    ) -> ElementRead | None:
+    def _in_comprehension(self, call: cst.Call, element: cst.BaseExpression, made: cst.BaseComp) -> ElementRead | None:
         source = made.for_in
         if source.inner_for_in is not None:
             return None
@@ -158,7 +178,13 @@ class ElementReads:
         if tensor is None:
             return None
         is_item = isinstance(call.func, cst.Attribute) and call.func.attr.value == "item"
-        is_whole = made.elt is call and is_item and not source.ifs and self._covers(source.iter, tensor)
+        is_whole = (
+            isinstance(made, cst.BaseSimpleComp)
+            and made.elt is call
+            and is_item
+            and not source.ifs
+            and self._covers(source.iter, tensor)
+        )
         is_whole = is_whole and len(indexed(element)[1]) < 2
         line = is_whole and self._module.fact(TensorForms).is_line(tensor)
         return ElementRead(made, made, tensor, element, is_whole and not isinstance(made, cst.SetComp), line)
@@ -186,7 +212,7 @@ class ElementReads:
         if tensor is None or self._is_bound_in(tensor, loop) or self._has_other_index(element, loop):
             return None
         is_of_column = any(isinstance(index, cst.Integer) for index in indexed(element)[1][-1:])
-        if is_of_column and not isinstance(call.func, cst.Attribute):
+        if is_of_column and self._converts(call):
             return None  # `int(places[i][0])` is often of a table on the CPU
         return ElementRead(call, loop, tensor, element, False, False)
 
@@ -199,11 +225,19 @@ class ElementReads:
         """
         if not isinstance(target, cst.Tuple) or not isinstance(element, cst.Name) or not isinstance(over, cst.Call):
             return None
+        path = self._place_in(target, element.value)
+        found = [given for given, rest in iterables(self._module.names, over, path) if not rest] if path else []
+        return found[0] if len(found) == 1 and found[0] is not over else None
+
+    def _place_in(self, target: cst.Tuple, name: str) -> tuple[int, ...]:
+        """Where the variable of a loop is among others: ``(1, 0)`` for ``x`` of ``i, (x, y)``; else nothing."""
         for place, part in enumerate(target.elements):
-            if isinstance(part.value, cst.Name) and part.value.value == element.value:
-                found = [given for given, path in iterables(self._module.names, over, (place,)) if not path]
-                return found[0] if len(found) == 1 and found[0] is not over else None
-        return None
+            if isinstance(part.value, cst.Name) and part.value.value == name:
+                return (place,)
+            inner = self._place_in(part.value, name) if isinstance(part.value, cst.Tuple) else ()
+            if inner:
+                return (place, *inner)
+        return ()
 
     def _called(self, node: cst.BaseExpression) -> cst.BaseExpression:
         return node.func if isinstance(node, cst.Call) else node
@@ -259,7 +293,7 @@ class ElementReads:
 
         A list contains tensors, but a list of lists of single numbers on the GPU is rare.
         """
-        if not isinstance(call.func, cst.Attribute):
+        if self._converts(call):
             return False  # `float(x)` may read a number as well
         root, indices = indexed(read.element)
         levels = len(indices) + (root is not read.tensor)  # `x[0]` where `x` iterates over the tensor
@@ -279,113 +313,6 @@ class ElementReads:
     def _is_row_given(self, param: cst.Param, depth: int) -> bool:
         given = self._module.passed_by_all(param, _MAX_CALLERS) if depth > 0 else []
         return bool(given) and all(isinstance(item, cst.Name) and self._is_row(item, depth - 1) for item in given)
-
-    def _is_tensor(self, node: cst.BaseExpression) -> bool:
-        if self._is_tuple(node) or self._module.name_of(self._called(node)) == "torch.linspace":
-            return False  # the drop rates of layers are read once
-        if self._may_be_array(node):
-            return False
-        value = self._module.value(node)
-        if self._is_moved(node):
-            return True
-        if value.kind is Kind.TENSOR and value.role is not Role.BATCH and self._is_matrix(node):
-            return True
-        is_open = value.kind in (Kind.UNKNOWN, Kind.TENSOR) and value.role is not Role.BATCH
-        if is_open and (self._module.fact(TensorForms).is_used_as_tensor(node) or self._is_given_tensors(node)):
-            return True
-        return self._module.fact(TensorForms).is_tensor(
-            node, lambda name: name is not node and self._has_methods_of_tensor(name)
-        )
-
-    def _is_given_tensors(self, node: cst.BaseExpression, depth: int = _CALLER_DEPTH) -> bool:
-        """Whether ``node`` is a parameter for which all calls pass a tensor; parts of a batch must have been moved.
-
-        Also a row of it: ``tokens[i]``, or ``first`` of ``first, second = edges``.
-        """
-        while isinstance(node, cst.Subscript):
-            node = node.value
-        reached = self._module.values.reaching.of(node) if isinstance(node, cst.Name) and depth > 0 else ()
-        item = reached[0] if len(reached) == 1 else None
-        if item is not None and item.kind == "assign" and item.path and isinstance(item.value, cst.Name):
-            return self._is_given_tensors(item.value, depth)
-        param = item.node if item is not None else None
-        function = owner_of(self._tree, param) if isinstance(param, cst.Param) and not param.star else None
-        if function is None or not isinstance(param, cst.Param):
-            return False
-        given = self._module.fact(Dispatch).arguments_for(function, param)
-        return 0 < len(given) <= _MAX_CALLERS and all(
-            self._is_moved(item)
-            or self._module.fact(TensorForms).is_tensor(item)
-            or self._is_given_tensors(item, depth - 1)
-            for item in given
-        )
-
-    def _is_moved(self, node: cst.BaseExpression) -> bool:
-        value = self._module.value(node)
-        if value.kind is not Kind.TENSOR or not value.sure:
-            return False
-        return value.role is not Role.BATCH or value.device is Device.CUDA
-
-    def _may_be_array(self, node: cst.BaseExpression | None, depth: int = 2) -> bool:
-        """Whether ``node`` is one of several outputs of a network, in which something converts tensors to arrays."""
-        for item in self._module.values.reaching.of(node) if isinstance(node, cst.Name) and depth > 0 else ():
-            if isinstance(item.node, cst.Param):
-                given = self._module.passed_by_all(item.node, _MAX_CALLERS)
-                if any(self._may_be_array(passed, depth - 1) for passed in given):
-                    return True
-            elif item.path and isinstance(item.value, cst.Call) and self._makes_arrays(item.value):
-                return True
-        return False
-
-    def _makes_arrays(self, call: cst.Call) -> bool:
-        """Whether ``call`` runs a network, and a function of the program that calls ``.numpy()``."""
-        calls = [call] if self._module.fact(Networks).runs_network(call) else []
-        seen: set[cst.CSTNode] = set()
-        for _ in range(_NETWORK_DEPTH):
-            run = [item for each in calls for item in self._module.fact(Dispatch).run(each) if item not in seen]
-            seen.update(run)
-            calls = [each for function in run for each in self._tree.calls_in(function)]
-            if any(isinstance(each.func, cst.Attribute) and each.func.attr.value == "numpy" for each in calls):
-                return True
-        return False
-
-    def _is_matrix(self, node: cst.BaseExpression) -> bool:
-        """Whether a variable is indexed as no list can be: ``boxes[:, 0]``."""
-        home = self._module.names.home_of(node) if isinstance(node, cst.Name) else None
-        if home is None or not isinstance(node, cst.Name):
-            return False
-        owners = map(self._tree.parent, self._module.names.uses_in(home, node.value))
-        return any(isinstance(owner, cst.Subscript) and len(owner.slice) > 1 for owner in owners)
-
-    def _has_methods_of_tensor(self, name: cst.Name) -> bool:
-        """Whether ``name`` is the output of a network of which a method is called: ``logits.max(-1)``."""
-        parent = self._tree.parent(name)
-        if not isinstance(parent, cst.Attribute) or not isinstance(self._tree.parent(parent), cst.Call):
-            return False
-        reached = self._module.values.reaching.of(name)
-        return bool(reached) and all(
-            item.kind == "assign"
-            and not item.path
-            and isinstance(item.value, cst.Call)
-            and self._module.fact(Networks).runs_network(item.value)
-            for item in reached
-        )
-
-    def _is_tuple(self, node: cst.CSTNode | None) -> bool:
-        """Whether ``node`` may be several tensors: ``torch.unbind(x)``, ``torch.where(mask)``."""
-        if isinstance(node, cst.Name):
-            reached = self._module.values.reaching.of(node)
-            return any(
-                not item.path and isinstance(item.value, cst.Call) and self._is_tuple(item.value) for item in reached
-            )
-        if not isinstance(node, cst.Call):
-            return False
-        returned = [
-            item
-            for function in self._module.fact(Dispatch).run(node)
-            for item in self._module.definitions.returns(function)
-        ]
-        return called_name(node) in _TUPLES or any(isinstance(item, (cst.Tuple, cst.List)) for item in returned)
 
 
 def indexed(node: cst.BaseExpression) -> tuple[cst.BaseExpression, list[cst.BaseExpression | None]]:

@@ -9,8 +9,9 @@ from torchlint.rule.bindings import BindingKind
 from torchlint.rule.sketch import Sketch, called_name
 from torchlint.rule.tensor_sketch import may_be_tensor
 
-_LISTS = (ast.ListComp, ast.SetComp, ast.GeneratorExp)
+_LISTS = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
 _COUNTING = frozenset({"range", "enumerate"})
+_CONVERTING = frozenset({"float", "int", "range"})
 _COPYING = frozenset({"cpu", "detach", "numpy"})
 _SHOWING = frozenset({"tqdm", "trange", "track"})
 _JOINING = _SHOWING | {"enumerate", "zip"}
@@ -18,7 +19,7 @@ _JOINING = _SHOWING | {"enumerate", "zip"}
 
 def may_read_elements(sketch: Sketch) -> bool:
     """Whether a loop or comprehension of a function reads a number from each element of what may be a tensor."""
-    for statement in sketch.containing(".item()", "float(", "int(", ".cpu()"):
+    for statement in sketch.containing(".item()", "float(", "int(", "range(", ".cpu()"):
         function = sketch.function_of(statement)
         if function.name == "__init__" if function is not None else not sketch.loops_around(statement):
             continue  # it runs once
@@ -26,7 +27,7 @@ def may_read_elements(sketch: Sketch) -> bool:
             named
             for call in sketch.calls(statement)
             if (element := _read_by(call)) is not None
-            for named in _items_named(sketch, element, statement)
+            for named in _items_named(sketch, call, element, statement)
         ]
         if not elements:
             continue
@@ -47,9 +48,23 @@ def _read_by(call: ast.Call) -> ast.expr | None:
             element = _copied(call)
             is_element = isinstance(element, ast.Subscript) and isinstance(element.slice, ast.Tuple)
             return element if is_element else None
-        return _copied(call.func.value) if call.func.attr == "item" and not call.args else None
-    is_read = isinstance(call.func, ast.Name) and len(call.args) == 1 and not call.keywords
-    return _copied(call.args[0]) if is_read else None
+        if call.func.attr == "item":
+            return _copied(call.func.value) if not call.args else None
+    is_read = called_name(call) in _CONVERTING and not call.keywords
+    parts = map(_unrounded, call.args if is_read else ())
+    return next((part for part in parts if not isinstance(part, ast.Constant)), None)
+
+
+def _unrounded(node: ast.expr) -> ast.expr:
+    """What a number is computed from by functions of one argument and with literals."""
+    while True:
+        node = _copied(node)
+        if isinstance(node, ast.Call) and len(node.args) == 1:
+            node = node.args[0]
+        elif isinstance(node, ast.BinOp):
+            node = node.left if isinstance(node.right, ast.Constant) else node.right
+        else:
+            return node
 
 
 def _copied(node: ast.expr) -> ast.expr:
@@ -94,7 +109,7 @@ def _bound(target: ast.expr, over: ast.expr) -> Iterator[tuple[str, ast.expr]]:
         for given in overs:  # which grows
             if isinstance(given, ast.Call) and called_name(given) in _JOINING:
                 overs += given.args
-    for part in target.elts if isinstance(target, ast.Tuple) else [target]:
+    for part in ast.walk(target):
         if isinstance(part, ast.Name):
             yield from ((part.id, given) for given in overs)
 
@@ -118,9 +133,9 @@ def _tensor_of(element: ast.expr, name: str, over: ast.expr) -> ast.expr | None:
     return element if any(isinstance(index, ast.Name) and index.id == name for index in indices) else None
 
 
-def _items_named(sketch: Sketch, element: ast.expr, at: ast.stmt) -> list[ast.expr]:
-    """An element, or what it is a name of: ``tensor[i]`` for ``x`` of ``x = tensor[i]``."""
-    if not isinstance(element, ast.Name):
+def _items_named(sketch: Sketch, call: ast.Call, element: ast.expr, at: ast.stmt) -> list[ast.expr]:
+    """An element, or for ``x.item()`` also what it is a name of: ``tensor[i]`` for ``x`` of ``x = tensor[i]``."""
+    if not isinstance(element, ast.Name) or not isinstance(call.func, ast.Attribute):
         return [element]
     values = (item.value for item in sketch.bindings(element.id, at))
     return [element, *(value for value in values if isinstance(value, ast.Subscript))]

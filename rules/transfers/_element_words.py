@@ -7,11 +7,13 @@ import re
 from torchlint.rule.tensor_words import may_be_tensor
 from torchlint.source.lexemes import behind, is_in_name, places
 
-_READS = (".item()", "float(", "int(", ".cpu()")
+_READS = (".item()", "float(", "int(", "range(", ".cpu()")
 _COPIES = r"(?:\.data|\.detach\(\)|\.cpu\(\)|\.numpy\(\)){0,4}"
-#: The element before ``.item()``, and behind ``float(``: ``v``, ``v[0]``, ``t[v]``, ``t[u, v]`` or ``t[v][0]``.
+#: The element before ``.item()``, and behind ``float(`` or ``range(1, ``: ``v``, ``v[0]``, ``t[v]``, ``t[v][0]``.
 _BEFORE = re.compile(r"(?<!\w)(\w+)((?:\[[\w\s,-]{1,40}\]){0,4})" + _COPIES + "$")
-_AFTER = re.compile(r"(\w+)((?:\[[\w\s,-]{1,40}\]){0,4})" + _COPIES + r"\)")
+_AFTER = re.compile(
+    r"(?:\d{1,9},\s|(?!len\()[\w.]{1,20}\(){0,2}(\w+)((?:\[[\w\s,-]{1,40}\]){0,4})" + _COPIES + r"\s{0,3}[)*/+-]"
+)
 #: An element that gets a name: ``x = t[v]``.
 _NAMED = re.compile(r"\s{0,3}=\s{0,3}(\w+)((?:\[[\w\s,-]{1,40}\]){1,4})")
 #: The variables of a loop and what it iterates over; a pattern that begins with a literal is quick.
@@ -37,7 +39,7 @@ def reads_elements(text: str) -> bool:
         items = [container] if counting.intersection(indices) else []
         if all(index.isdigit() for index in indices):
             items += over.pop(container, [])
-        if not indices and container not in names:
+        if not indices and container not in names and text.startswith(".item", at):
             names.add(container)
             items += _named(text, container, counting)
         for item in items:

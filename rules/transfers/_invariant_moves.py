@@ -14,16 +14,14 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Device, Role
 from torchlint.model.syntax.dotted import dotted_name, last_part
 from torchlint.model.training.iterations import Iterations
-from torchlint.model.training.loops import Loops
+from torchlint.model.training.loops import LoopKind, Loops
 from torchlint.model.training.purpose import Purposes
 from torchlint.model.training.step_places import StepPlaces
 
 from ._host_tensors import HostTensors
 from ._indirect import IndirectMoves
 from ._kept_on_host import KeptOnHost
-
-#: Calls after which a module is to be moved.
-_LOADING = frozenset({"load_state_dict", "from_pretrained", "load_checkpoint", "load_from_checkpoint"})
+from ._repeated_modules import LOADING, RepeatedModules
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +43,7 @@ class InvariantMoves:
         self._module = module
         self._tree = module.tree
         self._kept = KeptOnHost(module)
+        self._modules = RepeatedModules(module, self._passes)
 
     def all(self) -> Iterator[InvariantMove]:
         """The moves in the file, in order."""
@@ -57,10 +56,20 @@ class InvariantMoves:
                 continue
             if moved in found or (move is not None and move.device is Device.CPU):
                 continue  # `self.table.type_as(x).to(x.device)` moves it twice
-            invariant = (self._in_loop(move) if move is not None else None) or self._of_kept(call, moved, move)
+            invariant = self._moved(move) if move is not None else None
+            invariant = invariant or self._of_kept(call, moved, move)
             if invariant is not None:
                 found.add(moved)
                 yield invariant
+
+    def _moved(self, move: Move) -> InvariantMove | None:
+        """A move in a loop, or of a module in a function that a loop or a network runs again."""
+        found = self._in_loop(move)
+        function = self._module.function_of(move.call)
+        if found is not None or function is None or self._kept.is_conditional(move.call, function):
+            return found
+        again = self._modules.repeating(move) if dotted_name(move.source) is not None else None
+        return InvariantMove(move.call, again, True, None) if again is not None else None
 
     def _of_kept(self, call: cst.Call, moved: cst.BaseExpression, move: Move | None) -> InvariantMove | None:
         """A move of a tensor that stays on the host, to a device or to where another tensor is."""
@@ -77,11 +86,8 @@ class InvariantMoves:
         return self._invariant(replace(move, source=moved))
 
     def _invariant(self, move: Move) -> InvariantMove | None:
-        place = self._module.fact(StepPlaces).of(move.call, self._passes)
-        if place is None or place.calls or not isinstance(place.step, (cst.For, cst.While)):
-            return None
         loop = self._module.fact(Loops).around(move.call)[0].node
-        if loop is not place.step or not self._is_same_device(move, loop) or self._moves_again(move, loop):
+        if not self._is_step(move, loop) or not self._is_same_device(move, loop) or self._moves_again(move, loop):
             return None
         value = self._module.value(move.source)
         if value.kind in (Kind.MODULE, Kind.LOSS) and (value.sure or self._is_called(move.source, loop)):
@@ -96,6 +102,14 @@ class InvariantMoves:
             return None
         is_written = any(self._tree.within(place, loop) for place in self._kept.writes_to(move.source))
         return None if is_written else InvariantMove(move.call, loop, False, None)
+
+    def _is_step(self, move: Move, loop: cst.For | cst.While) -> bool:
+        """Whether a loop makes steps, or its iterations run what they move, and always make the move."""
+        place = self._module.fact(StepPlaces).of(move.call, self._passes)
+        if place is not None and not place.calls and place.step is loop:
+            return True
+        is_epoch = self._module.fact(Loops).of(loop).kind is LoopKind.EPOCH
+        return not is_epoch and self._modules.runs(move, loop) and self._passes(move.call, loop)
 
     def _passes(self, node: cst.CSTNode, outer: cst.CSTNode) -> bool:
         """Whether ``node`` runs at every iteration of ``outer``, or of those that a condition on all of it selects."""
@@ -130,7 +144,7 @@ class InvariantMoves:
             if func.attr.value in ("cpu", "to", "cuda", "to_empty") and dotted_name(func.value) == text:
                 if not self._tree.exclusive(call, move.call):
                     return True
-            if func.attr.value in _LOADING:
+            if func.attr.value in LOADING:
                 return True
         return False
 

@@ -43,7 +43,7 @@ class KeptOnHost:
         or a variable of the file that is set once.
         """
         function = self._module.function_of(call)
-        if function is None or self._is_conditional(call, function) or self._is_assigned_to_object(call):
+        if function is None or self.is_conditional(call, function) or self._is_assigned_to_object(call):
             return None
         kept = self._kept(moved)
         if kept is None or not (
@@ -183,7 +183,7 @@ class KeptOnHost:
 
     # -- how often
 
-    def _is_conditional(self, call: cst.Call, function: cst.FunctionDef) -> bool:
+    def is_conditional(self, call: cst.Call, function: cst.FunctionDef) -> bool:
         """Whether a condition or a cache lets some calls of ``function`` pass by the move."""
         if any("cache" in self._module.code(item.decorator) for item in function.decorators):
             return True

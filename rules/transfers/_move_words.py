@@ -40,10 +40,10 @@ _MOVE = re.compile(
 #: The names of functions that move their argument.
 _MOVERS = r"\w*(?:cuda|gpu|device|to_|_to|var)\w*"
 _MOVES = re.compile(_MOVERS, re.IGNORECASE)
-_GIVEN = re.compile(r"\b(\w+)\(\s*$")
-_PASSED = re.compile(r"\b(?P<name>\w+) *= *(?:\w+\.)*(?P<function>\w+)\((?P=name)[,)]")
-_BINDS = re.compile(r"\b(?P<name>\w+) *= *$")
-_OF_TORCH = re.compile(r"torch\.(?:zeros|ones|empty|full|eye|arange|linspace|logspace|randn?|randint|randperm)\(")
+#: What is before the name of a factory: a function that is given its result, or a name that is.
+_GIVEN = re.compile(r"\b(\w+)\(+\s*\w+\.\w*$")
+_BINDS = re.compile(r"\b(\w+) *= *\w+\.\w*$")
+_PASSED = re.compile(r"\b(?P<function>\w+)\((?P<name>\w+)[,)]")
 
 _CHAIN = 340  #: characters of a factory call, its arguments and the methods before the move
 _NEAR = 1000  #: characters between a factory call and the statement that moves its result
@@ -139,14 +139,13 @@ def _targets(text: str, at: int) -> list[str]:
 
 def _is_passed(text: str) -> bool:
     """Whether the result of a factory is passed, directly or by name, to a function that moves by its name."""
-    for made in _OF_TORCH.finditer(text):
-        begin = made.start()
+    for begin in places(text, *_CREATING):
         given = _GIVEN.search(text, max(0, begin - _WORD), begin)
         if given and _may_move(text, given[1]):
             return True
         bound = _BINDS.search(text, max(0, begin - _WORD), begin)
         if bound and any(
-            item["name"] == bound["name"] and _may_move(text, item["function"])
+            item["name"] == bound[1] and _may_move(text, item["function"])
             for item in _PASSED.finditer(text, begin, begin + _NEAR)
         ):
             return True

@@ -7,9 +7,10 @@ import re
 
 from torchlint.model.data.creation import WHOLE
 from torchlint.rule.bindings import BindingKind, Function
-from torchlint.rule.sketch import Sketch, called_name, root_of
+from torchlint.rule.sketch import Sketch, called_name, dotted_name, root_of
 
 from ._move_sketch import is_cast
+from ._repeat_words import RUNNING
 
 _MOVING = frozenset({"to", "cuda", "type", "type_as"})
 _FORMS = WHOLE | {"to", "type", "type_as"}
@@ -26,7 +27,10 @@ def may_move_again(sketch: Sketch) -> bool:
         call.func.attr in _MOVING
         and not is_cast(call)
         and (
-            (call.func.attr in ("to", "cuda") and _is_invariant(sketch, statement, moved))
+            (
+                call.func.attr in ("to", "cuda")
+                and (_is_invariant(sketch, statement, moved) or _is_run_too(sketch, statement, moved))
+            )
             or _is_of_object(sketch, statement, moved)
         )
         for statement in sketch.containing(".to(", ".cuda(", ".type(", ".type_as(")
@@ -60,6 +64,20 @@ def _is_invariant(sketch: Sketch, statement: ast.stmt, moved: ast.expr) -> bool:
             isinstance(item.value, ast.Call) and root_of(item.value.func) == root
         )  # to another device, in another branch
         for item in bindings
+    )
+
+
+def _is_run_too(sketch: Sketch, statement: ast.stmt, moved: ast.expr) -> bool:
+    """Whether a function other than a constructor runs the module that it moves, in the same loops."""
+    function, name = sketch.function_of(statement), dotted_name(moved)
+    if function is None or function.name in _CONSTRUCTORS or name is None:
+        return False
+    names = {name, *(f"{name}.{method}" for method in RUNNING)}
+    loops = list(sketch.loops_around(statement))
+    return any(
+        dotted_name(call.func) in names and list(sketch.loops_around(inner)) == loops
+        for inner in sketch.within(function)
+        for call in sketch.calls(inner)
     )
 
 

@@ -17,6 +17,8 @@ _CALLED = re.compile(r"(?<![\w.])[\w.]+(?=\()")
 _WHOLE = re.compile(r"(?<![\w.])(?:self\.)?\w+(?=\[|\.\w+\(|\.data\b|\.m?T\b)")
 _FUNCTION = re.compile(r"(?<!\w)\w+(?=\()")
 _LONGEST = 200  #: characters of a name
+#: Methods by which modules compute, and which tensors do not have.
+RUNNING = frozenset("forward generate inference infer predict encode decode sample recognize synthesize".split())
 
 
 def moves_repeatedly(text: str) -> bool:
@@ -43,12 +45,19 @@ def moves_repeatedly(text: str) -> bool:
         assigned = before == f"{name} =" and _may_be_module(text, name)
         if (is_made or assigned or alone) and loop_around(text, at) is not None:
             return True
+        if (assigned or alone) and text[start : start + 1].isspace() and _is_run(text, name):
+            return True
     return False
 
 
 def _may_be_module(text: str, name: str) -> bool:
     """Whether something is called, or has a mode that is switched."""
     return name in _called(text) or f"{name}.train" in _called(text) or f"{name}.eval" in _called(text)
+
+
+def _is_run(text: str, name: str) -> bool:
+    """Whether something is called as a module, so that a function may move it each time."""
+    return name in _called(text) or any(f"{name}.{method}" in _called(text) for method in RUNNING)
 
 
 def _is_kept(text: str, name: str, at: int) -> bool:

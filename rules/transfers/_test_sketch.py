@@ -21,6 +21,8 @@ _METHODS = frozenset(
 )
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _BUILTINS = frozenset(dir(builtins))
+#: Functions of Python that give a tensor of tensors.
+_CHOOSING = frozenset({"abs", "max", "min", "sum"})
 _PROPERTIES = frozenset({"data", "T", "mT"})
 _DEPTH = 8
 
@@ -40,9 +42,33 @@ def may_test_tensor(sketch: Sketch) -> bool:
             tests += [node.test for node in nodes if isinstance(node, ast.IfExp)]
             made = (node for node in nodes if isinstance(node, _COMPREHENSIONS))
             tests += [test for node in made for part in node.generators for test in part.ifs]
-        if any(_may_be(sketch, side, statement, _DEPTH) for test in tests for side in _sides(test)):
+        if any(_asks(sketch, test, statement) for test in tests):
             return True
     return False
+
+
+def _asks(sketch: Sketch, test: ast.expr, at: ast.stmt) -> bool:
+    """Whether a test, or a name for the answer to a question that it contains, may ask for the value of a tensor."""
+    if any(_may_be(sketch, side, at, _DEPTH) for side in _sides(test)):
+        return True
+    return any(
+        isinstance(item.value, ast.Compare)
+        or (isinstance(item.value, ast.Call) and called_name(item.value) in _METHODS | _ASKING)
+        for name in _plain_names(test)
+        for item in sketch.bindings(name.id, at)
+        if item.kind is BindingKind.VALUE and _may_be(sketch, item.value, item.statement, _DEPTH)
+    )
+
+
+def _plain_names(test: ast.expr) -> Iterator[ast.Name]:
+    """The names that are parts of a test."""
+    if isinstance(test, ast.BoolOp):
+        for part in test.values:
+            yield from _plain_names(part)
+    elif isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        yield from _plain_names(test.operand)
+    elif isinstance(test, ast.Name):
+        yield test
 
 
 def _sides(test: ast.expr) -> Iterator[ast.expr]:
@@ -83,24 +109,35 @@ def _may_be(sketch: Sketch, node: ast.expr | None, at: ast.stmt, depth: int) -> 
     if isinstance(node, ast.Attribute):
         is_data = node.attr == "data" and isinstance(node.value, ast.Name)
         return is_data or (node.attr in _PROPERTIES and _may_be(sketch, node.value, at, depth - 1))
+    if isinstance(node, ast.Call):
+        return _may_give_tensor(sketch, node, at, depth)
+    return any(_may_be(sketch, part, at, depth - 1) for part in _operands(node))
+
+
+def _operands(node: ast.expr | None) -> list[ast.expr]:
+    """The parts of an expression that may make it a tensor."""
     if isinstance(node, ast.UnaryOp):
-        return _may_be(sketch, node.operand, at, depth - 1)
+        return [node.operand]
     if isinstance(node, ast.BinOp):
-        return any(_may_be(sketch, side, at, depth - 1) for side in (node.left, node.right))
+        return [node.left, node.right]
+    if isinstance(node, ast.IfExp):
+        return [node.body]
     if isinstance(node, ast.Compare):
-        return any(_may_be(sketch, side, at, depth - 1) for side in _sides(node))
-    if isinstance(node, (ast.ListComp, ast.GeneratorExp)):
-        return _may_be(sketch, node.elt, at, depth - 1)
-    if not isinstance(node, ast.Call):
-        return False
-    return _may_give_tensor(sketch, node)
+        return [*_sides(node)]
+    if isinstance(node, ast.Tuple):  # `low, high = x.min(), x.max()`
+        return node.elts
+    return [node.elt] if isinstance(node, (ast.ListComp, ast.GeneratorExp)) else []
 
 
-def _may_give_tensor(sketch: Sketch, call: ast.Call) -> bool:
+def _may_give_tensor(sketch: Sketch, call: ast.Call, at: ast.stmt, depth: int) -> bool:
     """Whether a call is of torch, a method of a tensor, or a function of the project."""
     packages = sketch.packages(root_of(call.func))
     if packages and "" not in packages:
         return "torch" in packages
     if isinstance(call.func, ast.Attribute):
         return call.func.attr in _METHODS or root_of(call.func) == "self"
-    return isinstance(call.func, ast.Name) and call.func.id not in _BUILTINS
+    if not isinstance(call.func, ast.Name):
+        return False
+    if call.func.id in _CHOOSING:
+        return any(_may_be(sketch, item, at, depth - 1) for item in call.args)
+    return call.func.id not in _BUILTINS

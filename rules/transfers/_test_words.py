@@ -10,16 +10,19 @@ _REACH = 200  #: characters between the word that begins a test and what it test
 _TEST = re.compile(r"\b(?:if|elif|while|assert|and|or|not)\b")
 #: What only tensors and arrays are asked, and the names of losses.
 _ASKED = re.compile(
-    r"\.(?:any|all|sum|max|min|mean|norm|abs|item|nonzero|eq|ne|gt|lt|ge|le)\(|is(?:nan|inf|finite)|allclose|equal\(|loss|"
-    r"\.data\b"
+    r"\.(?:any|all|sum|max|min|mean|norm|item|nonzero|eq|ne|gt|lt|ge|le)\(|\babs\(|is(?:nan|inf|finite)|allclose|"
+    r"equal\(|loss|\.data\b"
 )
+#: A part of a test that is a name, and what it is given, if that is the answer to a question.
+_NAME = re.compile(r"\b(?:if|elif|while|assert|and|or|not) (\w+)(?=:|,| and\b| or\b|\)|\s*\n)")
+_ANSWER = re.compile(r" ?=(?!=)[^\n]{0,200}?(?:[<>]|[=!]=|\.(?:any|all|eq|ne|gt|lt|ge|le)\(|is(?:nan|inf|finite)\()")
 #: An order, what is behind it, and before it: a name, or an item of one.
 _ORDER = re.compile(r"(?<![<>=!-])(?:[<>]=?|[=!]=)(?![<>=])\s*(?:(?:\w+\.)*(\w+)(\[[^\]\n]{1,60}\])?)?")
 _BEFORE = re.compile(r"(\w+)(\[[^\]\n]{1,60}\])?\s*$")
 #: What is assigned to a name or iterated over, if it may be a tensor by the functions and methods that give it.
 _VALUE = re.compile(
     r" in \w+\s{0,60}[:)\]]|(?:\s{0,3}[-+*/]?=(?!=)| in )[^\n]{0,200}?(?:\btorch\.|\bF\.|\bth\.|"
-    r"\.(?:all|any|sum|max|min|mean|norm|prod|abs|float|masked_fill|"
+    r"\b(?:abs|max|min|sum)\(|\.(?:all|any|sum|max|min|mean|norm|prod|abs|float|masked_fill|"
     r"clamp|sqrt|topk|sort|softmax|sigmoid|squeeze|view|reshape|gather|detach)\()"
 )
 
@@ -32,6 +35,9 @@ def tests_tensor(text: str) -> bool:
     if "clip_grad_norm" in text or (".grad" in text and "norm(" in text):
         return True
     if any(_is_tested(text, found.start()) for found in _ASKED.finditer(text)):
+        return True
+    answers = (at for name in set(_NAME.findall(text)) for at, _ in behind(text, name, _ANSWER))
+    if any(not is_in_name(text, at) for at in answers):
         return True
     seen: set[str] = set()
     for found in _ORDER.finditer(text):

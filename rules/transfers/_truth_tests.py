@@ -12,6 +12,7 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.tensor_forms import METHODS, REDUCING, TensorForms, compared
 from torchlint.model.semantics.value import Device
 from torchlint.model.syntax.climbing import climb
+from torchlint.model.syntax.dotted import called_name
 from torchlint.model.training.outputs import Outputs
 from torchlint.model.training.step_places import StepPlace, StepPlaces
 
@@ -25,6 +26,9 @@ _COMPARING = frozenset({"torch.equal", "torch.allclose"})
 _ASKING = _COMPARING | {"builtins.bool", "math.isnan", "math.isinf", "math.isfinite"}
 #: Functions that make an array of a tensor on the CPU, or of several in a list.
 _MAKING_ARRAYS = frozenset(f"numpy.{name}" for name in ("array", "asarray", "stack", "concatenate"))
+
+#: Functions and methods that give a tensor of truth values.
+_ANSWERING = frozenset("all any isnan isinf isfinite eq ne gt lt ge le".split())
 
 #: What has a test.
 _TESTS = (cst.If, cst.While, cst.Assert, cst.IfExp, cst.CompIf)
@@ -162,7 +166,20 @@ class TruthTests:
             return compared(part)
         if isinstance(part, cst.Call) and self._module.name_of(part.func) in _ASKING:
             return [item.value for item in part.args if item.keyword is None and not item.star]
-        return [part] if isinstance(part, cst.Call) else []
+        return [part] if isinstance(part, cst.Call) or self._is_answer(part) else []
+
+    def _is_answer(self, part: cst.BaseExpression) -> bool:
+        """Whether ``part`` names the answer to a question: ``is_empty`` after ``is_empty = mask.sum() == 0``."""
+        reached = self._module.values.reaching.of(part) if isinstance(part, cst.Name) else []
+        return bool(reached) and all(
+            item.kind == "assign"
+            and not item.path
+            and (
+                isinstance(item.value, cst.Comparison)
+                or (isinstance(item.value, cst.Call) and called_name(item.value) in _ANSWERING)
+            )
+            for item in reached
+        )
 
     def _is_tensor(self, node: cst.BaseExpression) -> bool:
         """Whether ``node`` can only be a tensor, in a step that computes on tensors."""

@@ -19,6 +19,8 @@ _MOVED = re.compile(
 OPTIONS = re.compile(r"(?:\bself\.)?\b_?(?:args|cfg|config|hparams|opts?|options|params|flags)\b", re.IGNORECASE)
 #: The label that a loss ignores.
 IGNORED = re.compile(r"\b(?:\w+\.)+ignore_index\b")
+#: ``[i]`` of ``self.sizes[i]``, for each size in a loop.
+_INDEX = re.compile(r"(?<=\w)\[\w+\]")
 #: ``self.head.mean`` and ``batch.size``; ``self.mean``, ``math.pi`` and ``loss.ignore_index`` may be constants.
 _ATTRIBUTE = re.compile(r"\bself\.\w+\.\w|(?<![\w.])(?!(?:np|numpy|math|torch|self)\.)[a-z_]\w*\.[a-z_]")
 #: A name, but not that of an argument.
@@ -75,7 +77,7 @@ def _may_be_constant(text: str, data: str, depth: int = _DEPTH) -> bool:
     """Whether the data may be the same at every call: no attribute of an object, and no name but of literals."""
     if "finfo" in data or "iinfo" in data:
         return True
-    data = OPTIONS.sub("self", IGNORED.sub("self", data))
+    data = _INDEX.sub("", OPTIONS.sub("self", IGNORED.sub("self", data)))
     if _ATTRIBUTE.search(data) or _EMPTY.match(data):
         return False
     names = set(_NAME.findall(data)) - _KNOWN

@@ -26,6 +26,9 @@ class ModuleMoveInLoop(Rule):
     - a network or criterion that is the same at every step;
     - a tensor that is seen to be created on the host before the loop, such as class weights.
 
+    Also flags a network that a function moves and runs, if a loop calls the function each time with the same network,
+    and layers that the `forward` of their network moves.
+
     Also flags a tensor that a constructor, or a method that only constructors call, creates on the host and keeps in
     `self`, and a tensor of the module that is set once, if they are moved in `forward` or in a method that every step
     calls, or every iteration of a sampling loop. Under other settings, the constructor may keep a parameter or `None`

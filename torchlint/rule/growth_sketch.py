@@ -35,6 +35,6 @@ def growths(sketch: Sketch) -> Iterator[Growth]:
 
 
 def _appends(sketch: Sketch, call: ast.Call, name: str) -> bool:
-    """Whether a call puts one tensor behind what has a name."""
+    """Whether a call puts tensors behind what has a name."""
     parts = call.args[0].elts if call.args and isinstance(call.args[0], (ast.List, ast.Tuple)) else []
-    return len(parts) == 2 and dotted_name(parts[0]) == name and sketch.may_be(call.func, CATS)
+    return len(parts) > 1 and dotted_name(parts[0]) == name and sketch.may_be(call.func, CATS)

@@ -316,10 +316,8 @@ class Datasets(ForestFact):
             made = [item.value for item in self._module.values.reaching.of(node) if not item.path]
         else:
             made = [node]
-        return (isinstance(node, cst.Call) and self.uses_cuda(node)) or any(
-            isinstance(item, cst.ListComp) and isinstance(item.elt, cst.Call) and self.uses_cuda(item.elt)
-            for item in made
-        )
+        computed = (item.elt if isinstance(item, cst.ListComp) else item for item in made)
+        return any(isinstance(item, cst.Call) and self.uses_cuda(item) for item in computed)
 
     def sharded(self, dataset: cst.BaseExpression | None) -> bool:
         """Whether an iterable-style dataset of the file asks which worker it runs in; True for any other dataset."""

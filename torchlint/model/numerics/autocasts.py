@@ -121,11 +121,17 @@ class Autocasts(ForestFact):
 
     def _is_autocast(self, node: cst.CSTNode) -> bool:
         target = node.func if isinstance(node, cst.Call) else node
-        if self._module.names.alternatives(target) & knowledge.AUTOCASTS:
+        if any(self._module.names.alternatives(item) & knowledge.AUTOCASTS for item in self._choices(target)):
             return True
         if "autocast" in last_name(target):
             return True
         return isinstance(node, (cst.Name, cst.Attribute)) and "autocast" in self._module.value(node).name
+
+    def _choices(self, target: cst.CSTNode) -> tuple[cst.CSTNode, ...]:
+        """``autocast`` and ``nullcontext`` of ``amp = autocast if args.amp else nullcontext``; any other as it is."""
+        bound = self._module.values.reaching.only(target) if isinstance(target, cst.Name) else None
+        chosen = bound.value if bound is not None and bound.kind == "assign" and not bound.path else None
+        return (chosen.body, chosen.orelse) if isinstance(chosen, cst.IfExp) else (target,)
 
     def _described(self, call: Call) -> Autocast:
         module = self._module

@@ -32,7 +32,7 @@ from torchlint.model.syntax.tree import Tree
 #: The calls of each method, of one name.
 _MethodCalls: TypeAlias = dict[cst.CSTNode, list[cst.Call]]
 #: A variable that may refer to more functions than this refers to an unknown one.
-_MAX_HANDED = 8
+_MAX_HANDED = 16
 #: Kinds of objects that are made by the calls they come from.
 _MADE_BY_CLASSES = (Kind.OTHER, Kind.MODULE, Kind.DATASET, Kind.LOSS)
 

@@ -56,10 +56,10 @@ class Items:
             variable = self._names.defined(container)
             if variable is None or not (outer or keys) or not isinstance(container, cst.Name):
                 continue
-            for use in self._tree.names.get(container.value, ()):
+            for use in self._names.uses_anywhere(variable):
                 taken, place = self._item_at(use)
                 if _agree(place, (*outer, *keys)) and len(place) == len(outer) + len(keys):
-                    if isinstance(taken, cst.Subscript) and self._names.defined(use) == variable:
+                    if isinstance(taken, cst.Subscript):
                         yield taken
 
     def _item_at(self, node: cst.BaseExpression) -> tuple[cst.BaseExpression, _Keys]:

@@ -54,8 +54,12 @@ class LibraryCalls:
             if name.endswith("DataParallel") and inner.kind not in (Kind.MODULE, Kind.LOSS):
                 return Value(Kind.MODULE, device=inner.device, sure=False)
             return inner
-        if name in knowledge.COPIES and self._values.of(first).kind is Kind.MODULE:
-            return replace(self._values.of(first), origins=frozenset({node}), compiles=frozenset(), sure=False)
+        if name in knowledge.COPIES:
+            original = self._values.of(first)
+            if original.kind is Kind.MODULE:
+                return replace(original, origins=frozenset({node}), compiles=frozenset(), sure=False)
+            if original.kind is Kind.TENSOR:  # neither pinned nor part of a graph
+                return Value(Kind.TENSOR, device=original.device, sure=original.sure)
         if name == "torch.device":
             given = self._values.of(first)
             return Value(Kind.DEVICE, device=named_device(given), sure=given.sure)
@@ -110,8 +114,11 @@ class LibraryCalls:
             return iterated(self._values.of(first))
         if name == "map":
             return Value(Kind.SEQUENCE, each=self._values.of(first.body) if isinstance(first, cst.Lambda) else None)
-        if name in ("len", "int", "float", "round", "abs", "id", "hash"):
+        if name in ("len", "int", "float", "round", "id", "hash"):
             return NUMBER
+        if name == "abs":
+            given = self._values.of(first)
+            return given if given.kind is Kind.TENSOR else NUMBER
         if name in ("range",):
             return Value(Kind.SEQUENCE, each=NUMBER)
         if name in ("str", "repr", "input", "format"):

@@ -16,6 +16,8 @@ Resolve = Callable[[str, str], str | None]
 
 #: What a name of another file may be bound by, to be known here.
 _KNOWN = frozenset({"function", "class", "assign", "annotation", "import"})
+#: Statements that bind names of their own.
+_NAMING = (cst.FunctionDef, cst.ClassDef, cst.Assign)
 #: How many imports a name is followed through.
 _DEPTH = 12
 
@@ -30,7 +32,7 @@ class Links:
         self._resolve = resolve
         self._modules: dict[tuple[str, cst.CSTNode], Scope | None] = {}
         self._roots = {path: root for root, path in paths.items()}
-        #: by function or class: the names under which other files import it, where they differ from its own
+        #: by function, class or assignment: the names under which other files import it, where they differ from its own
         self.aliases: dict[cst.CSTNode, set[str]] = {}
         #: by file with star imports: the names that it gives to who imports it
         self._exports: dict[cst.CSTNode, dict[str, list[Binding]]] = {}
@@ -98,7 +100,7 @@ class Links:
             self._replaced.append((scope, name, scope.bindings.get(name)))
             scope.bindings[name] = bindings
             for binding in bindings:
-                if isinstance(binding.node, (cst.FunctionDef, cst.ClassDef)) and binding.node.name.value != name:
+                if isinstance(binding.node, _NAMING) and name not in names_bound_by(binding.node):
                     self.aliases.setdefault(binding.node, set()).add(name)
 
     def disconnect(self) -> None:
@@ -161,6 +163,14 @@ def _parted(imported: str) -> tuple[str, str]:
     last = imported.rpartition(".")[2]
     module = imported[: -len(last)] if last else ""
     return (module.removesuffix(".") if module.strip(".") else module), last
+
+
+def names_bound_by(node: cst.CSTNode) -> list[str]:
+    """The names that a definition, or an assignment, binds itself."""
+    if isinstance(node, (cst.FunctionDef, cst.ClassDef)):
+        return [node.name.value]
+    targets = [item.target for item in node.targets] if isinstance(node, cst.Assign) else []
+    return [target.value for target in targets if isinstance(target, cst.Name)]
 
 
 def imported_modules(node: cst.Import | cst.ImportFrom) -> Iterator[str]:

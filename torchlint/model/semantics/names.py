@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import TypeAlias
 
 import libcst as cst
 
 from torchlint.model.semantics.knowledge import CANONICAL, STAR_EXPORTS
-from torchlint.model.semantics.links import Links
+from torchlint.model.semantics.links import Links, names_bound_by
 from torchlint.model.syntax.climbing import nearest
 from torchlint.model.syntax.dotted import dotted_name
 from torchlint.model.syntax.literals import is_none
@@ -78,14 +78,22 @@ class Names:
         return (self._tree.scopes[owner], text.removeprefix("self.")) if owner is not None else None
 
     def defined(self, node: cst.CSTNode) -> Variable | None:
-        """The variable that ``node`` is, in the file that defines it where it is imported under its own name."""
+        """The variable that ``node`` is, in the file that defines it where it is imported, maybe under another name."""
         variable = self.variable(node)
         if variable is None or not isinstance(node, cst.Name):
             return variable
         binding = variable[0].bindings[node.value][0]
         home = self._tree.scope_of(binding.node)
-        is_imported = any(item.node is binding.node for item in home.bindings.get(node.value, ()))
-        return (home, node.value) if is_imported else variable
+        for name in (node.value, *names_bound_by(binding.node)):
+            if any(item.node is binding.node for item in home.bindings.get(name, ())):
+                return home, name
+        return variable
+
+    def uses_anywhere(self, variable: Variable) -> Iterator[cst.Name]:
+        """The uses of a variable, also in files that import it, maybe under another name."""
+        scope, name = variable
+        for known in (name, *sorted(self._links.aliases.get(scope.bindings[name][0].node, ()))):
+            yield from (use for use in self._tree.names.get(known, ()) if self.defined(use) == variable)
 
     def members(self, node: cst.CSTNode) -> list[Binding] | None:
         """For ``data.name`` what binds ``name`` in the module ``data`` of the project; None for other nodes.

@@ -9,7 +9,7 @@ import libcst as cst
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.knowledge import GRADIENT_NORMS, Kind
 from torchlint.model.syntax.climbing import nearest
-from torchlint.model.syntax.scopes import Binding, Scope
+from torchlint.model.syntax.scopes import Binding, Scope, unpacked
 
 #: Methods of a tensor that give a tensor of one element, or one to compare.
 REDUCING = frozenset("all any sum max min mean norm prod amax amin isnan isinf isfinite std var count_nonzero".split())
@@ -25,6 +25,10 @@ _COMPUTING = frozenset({"add", "bmm", "div", "expand", "expand_as", "matmul", "m
 METHODS = REDUCING | _KEEPING
 #: Methods that only tensors have, and that give a new one.
 MAKING = frozenset({"new_empty", "new_full", "new_ones", "new_tensor", "new_zeros"})
+#: ... and that change it in place.
+_IN_PLACE = frozenset(
+    "fill_ zero_ uniform_ normal_ random_ bernoulli_ clamp_ masked_fill_ add_ sub_ mul_ div_ copy_ scatter_".split()
+)
 #: Functions and methods that give several tensors.
 _SEVERAL = frozenset({"topk", "max", "min", "sort", "kthvalue", "mode", "median", "cummax", "cummin"})
 #: ... and methods of no other object.
@@ -42,6 +46,11 @@ _PLAIN = frozenset(
     for name in "numel typename load device equal allclose where nonzero finfo iinfo result_type can_cast Size dtype "
     "promote_types Generator get_default_dtype initial_seed split chunk unbind meshgrid manual_seed".split()
 )
+#: Functions of torch that take nothing but a tensor, and distributions that do.
+_TAKING = METHODS - {"to", "cuda", "cpu"} | _COMPUTING | {"log", "log10", "log2", "logsumexp", "cosine_similarity"}
+_DISTRIBUTIONS = frozenset({"Categorical", "OneHotCategorical", "Dirichlet"})
+#: Functions of Python that give a tensor of tensors.
+_BUILTINS = frozenset({"builtins.abs", "builtins.max", "builtins.min", "builtins.sum"})
 #: Functions that make a tensor of one dimension.
 _LINES = frozenset({"torch.linspace", "torch.logspace", "torch.randperm", "torch.arange", "torch.bincount"})
 ORDER = (cst.LessThan, cst.LessThanEqual, cst.GreaterThan, cst.GreaterThanEqual, cst.Equal, cst.NotEqual)
@@ -66,10 +75,12 @@ class TensorForms(ForestFact):
         home = self._module.names.home_of(node) if isinstance(node, cst.Name) else None
         if home is None or not isinstance(node, cst.Name):
             return False
+        if any(map(_is_list, self._module.values.reaching.of(node))):
+            return False  # it becomes a tensor later
         if (home, node.value) not in self._used:
             owners = list(map(self._module.tree.parent, self._module.names.uses_in(home, node.value)))
             self._used[home, node.value] = not any(map(self._is_asked_for_type, owners)) and any(
-                self._is_of_tensor(owner) if isinstance(owner, cst.Attribute) else self._is_copied_form(owner)
+                self._is_of_tensor(owner) if isinstance(owner, cst.Attribute) else self._is_given_to_torch(owner)
                 for owner in owners
             )
         return self._used[home, node.value]
@@ -78,13 +89,15 @@ class TensorForms(ForestFact):
         call = self._module.tree.parent(argument) if isinstance(argument, cst.Arg) else None
         return isinstance(call, cst.Call) and self._module.name_of(call.func) == "builtins.isinstance"
 
-    def _is_copied_form(self, argument: cst.CSTNode | None) -> bool:
-        """Whether an argument is what ``torch.zeros_like`` and the like are given first."""
+    def _is_given_to_torch(self, argument: cst.CSTNode | None) -> bool:
+        """Whether an argument is the first one of a function that only takes tensors: ``torch.zeros_like(x)``."""
         call = self._module.tree.parent(argument) if isinstance(argument, cst.Arg) else None
         if not isinstance(call, cst.Call) or call.args[0] is not argument:
             return False
-        name = self._module.name_of(call.func)
-        return name is not None and name.startswith("torch.") and name.endswith("_like")
+        owner, _, last = (self._module.name_of(call.func) or "").rpartition(".")
+        if owner == "torch":
+            return last.endswith("_like") or last in _TAKING
+        return owner == "torch.nn.functional" or (owner == "torch.distributions" and last in _DISTRIBUTIONS)
 
     def _is_of_tensor(self, member: cst.Attribute) -> bool:
         methods, attributes = _MEMBERS_OF_TENSORS
@@ -105,6 +118,8 @@ class TensorForms(ForestFact):
             return any(self._is_tensor(side, known, depth - 1) for side in (node.left, node.right))
         if isinstance(node, cst.UnaryOperation) and not isinstance(node.operator, cst.Not):
             return self._is_tensor(node.expression, known, depth - 1)
+        if isinstance(node, cst.IfExp):
+            return all(self._is_tensor(side, known, depth - 1) for side in (node.body, node.orelse))
         if isinstance(node, cst.Comparison):
             return any(self._is_tensor(side, known, depth - 1) for side in compared(node))
         if isinstance(node, cst.Subscript):
@@ -119,6 +134,8 @@ class TensorForms(ForestFact):
 
     def _gives_tensor(self, call: cst.Call, known: Known, depth: int) -> bool:
         name = self._module.name_of(call.func)
+        if name in _BUILTINS:
+            return self._is_of_tensors(call, known, depth)
         if name is not None:
             parts = name.split(".")
             if parts[0] != "torch" or name in _PLAIN or not parts[-1].islower() or parts[-1].startswith("is_"):
@@ -133,13 +150,22 @@ class TensorForms(ForestFact):
         func = call.func
         if not isinstance(func, cst.Attribute) or self._module.definitions.called(call, self._module.values):
             return False
-        if func.attr.value in MAKING:
+        if func.attr.value in MAKING or func.attr.value in _IN_PLACE:
             return True
         if func.attr.value not in METHODS | _COMPUTING or (func.attr.value in ("max", "min") and call.args):
             return False
         if any(item.keyword is not None and item.keyword.value == "dim" for item in call.args):
             return True  # NumPy calls it `axis`
         return self._is_tensor(func.value, known, depth - 1)
+
+    def _is_of_tensors(self, call: cst.Call, known: Known, depth: int) -> bool:
+        """``abs(x)``, ``max(x, y)``, ``max([p.grad.max() for p in parameters])``: a function of Python, of tensors."""
+        given = [item.value for item in call.args]
+        if any(item.star or item.keyword is not None for item in call.args):
+            return False
+        if len(given) == 1 and self._is_one_of_several(given[0], known, depth):
+            return True
+        return bool(given) and all(self._is_tensor(item, known, depth - 1) for item in given)
 
     def _is_elementwise(self, call: cst.Call, known: Known, depth: int) -> bool:
         """Whether ``torch.max(...)`` gives one tensor: of all elements, or the larger of each two."""
@@ -160,15 +186,14 @@ class TensorForms(ForestFact):
             ]
             if not reached:
                 return True
-        return bool(reached) and all(
-            item.value is not None
-            and (
-                item.kind == "assign" and self._is_one_of_several(item.value, known, depth)
-                if item.path
-                else item.kind in ("assign", "for") and self._is_tensor(item.value, known, depth - 1)
-            )
-            for item in reached
-        )
+        return bool(reached) and all(self._binds_tensor(item, known, depth) for item in reached)
+
+    def _binds_tensor(self, item: Binding, known: Known, depth: int) -> bool:
+        """``x = ...``, ``for x in ...``; ``x, y = torch.max(...)``, ``x, y = z.min(), z.max()``."""
+        part = unpacked(item.value, item.path) if item.kind == "assign" else item.value
+        if part is not None and (item.kind == "assign" or (item.kind == "for" and not item.path)):
+            return self._is_tensor(part, known, depth - 1)
+        return item.kind == "assign" and self._is_one_of_several(item.value, known, depth)
 
     def _without_first(self, node: cst.Name, reached: list[Binding]) -> list[Binding]:
         """``reached`` without the number that a variable is before the loop around ``node`` gives it another value."""
@@ -232,3 +257,11 @@ def compared(node: cst.Comparison) -> list[cst.BaseExpression]:
     if len(node.comparisons) != 1 or not isinstance(node.comparisons[0].operator, ORDER):
         return []
     return [node.left, node.comparisons[0].comparator]
+
+
+def _is_list(binding: Binding) -> bool:
+    """``rows = []``, ``rows = [None] * n``, ``rows = [f(x) for x in y]``."""
+    value = binding.value
+    if isinstance(value, cst.BinaryOperation):
+        return any(isinstance(side, cst.List) for side in (value.left, value.right))
+    return binding.kind == "assign" and not binding.path and isinstance(value, (cst.List, cst.ListComp))

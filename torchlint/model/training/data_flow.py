@@ -90,7 +90,7 @@ class DataFlow(ForestFact):
         while position < len(nodes):
             part = nodes[position]
             may_be_callee = position and (type(part) is cst.Name or type(part) is cst.Attribute)
-            is_callee = may_be_callee and tree.is_called(part) and self._is_callee(part)
+            is_callee = may_be_callee and tree.is_called(part) and self.is_callee(part)
             if is_callee or (type(part) is cst.CompFor and position):
                 position = tree.last(part) - offset + 1
                 continue
@@ -135,7 +135,7 @@ class DataFlow(ForestFact):
 
         return Search(step, depth)
 
-    def _is_callee(self, func: cst.CSTNode) -> bool:
+    def is_callee(self, func: cst.CSTNode) -> bool:
         """Whether ``func`` only says what is called; ``x.mean`` also brings the data ``x``."""
         if not isinstance(func, cst.Attribute):
             return isinstance(func, cst.Name)

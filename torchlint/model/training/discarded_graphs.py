@@ -21,6 +21,8 @@ from torchlint.model.training.trial_runs import TrialRuns
 #: Why nothing needs a graph.
 _DETACHED = "the output is only read after it is detached"
 _READ = "only numbers or indices that are read from the output are used"
+#: How many functions that return an output it is followed through.
+_CALLER_DEPTH = 2
 #: Words of a script that wants a gradient.
 _DIFFERENTIATING = frozenset({"backward", "grad", "autograd", "requires_grad", "requires_grad_", "optim"})
 
@@ -70,12 +72,7 @@ class DiscardedGraphs:
             return True
         if home.name.value != "forward":
             return False  # it may be chosen by its name, as for beam search, where gradients are off
-        return self._uses.only_leaves_graph(call, home) and not any(map(self._keeps, methods))
-
-    def _keeps(self, method: cst.FunctionDef) -> bool:
-        """Whether a method stores something in an object, which others may need the graph of."""
-        tree = self._module.tree
-        return any(not isinstance(target, cst.Name) and tree.within(at, method) for target, _, at in tree.stores)
+        return self._uses.only_leaves_graph(call, home) and not any(map(self._uses.keeps, methods))
 
     def _is_frozen(self, call: cst.Call) -> bool:
         """Whether a network is frozen that ``call`` runs, itself or in a method."""
@@ -100,6 +97,22 @@ class DiscardedGraphs:
         is_seen = callers.complete and bool(callers.calls) and not self._module.fact(TrialRuns).is_given_numbers(call)
         is_read = is_seen and self._uses.is_only_read(call, home)
         return _READ if is_read else ""
+
+    def reason_in_callers(self, call: cst.Call, home: cst.FunctionDef, depth: int = _CALLER_DEPTH) -> str:
+        """The same where ``home`` returns the output with its graph, and no caller needs it."""
+        callers = self._module.callers(home)
+        if not callers.complete or not callers.calls or not self._uses.only_goes_to_callers(call, home):
+            return ""
+        reasons = [self._reason_in_caller(item, depth - 1) for item in callers.calls]
+        return "" if "" in reasons else min(reasons)
+
+    def _reason_in_caller(self, call: cst.Call, depth: int) -> str:
+        home = self._home_of(call)
+        if self._uses.only_leaves_graph(call, home):
+            return _DETACHED
+        if isinstance(home, cst.FunctionDef):
+            return self.reason_in_function(call, home) or (self.reason_in_callers(call, home, depth) if depth else "")
+        return _READ if self._uses.is_only_read(call, home) else ""
 
     def _needs_no_graph(self, statement: cst.CSTNode, home: cst.FunctionDef) -> bool:
         """Whether a statement in a function that trains only assigns what no backward pass needs the gradient of."""

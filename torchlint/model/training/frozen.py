@@ -7,8 +7,11 @@ from functools import cached_property
 import libcst as cst
 
 from torchlint.model.module import Module
+from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import called_name, dotted_name, last_name
+from torchlint.model.syntax.parameters import owner_of
+from torchlint.model.training.data_flow import DataFlow
 from torchlint.model.training.loops import Loops
 from torchlint.model.training.parameters import Parameters
 
@@ -16,6 +19,8 @@ from torchlint.model.training.parameters import Parameters
 _SWITCHES = frozenset({"requires_grad", "set_requires_grad", "toggle_grad", "toggle_requires_grad", "set_grad"})
 _FREEZES = frozenset({"freeze", "freeze_model", "freeze_network", "freeze_parameters", "freeze_params"})
 
+#: How many expressions a network is followed back through.
+_DEPTH = 40
 #: Methods of a network that switch its parameters off and on.
 _METHODS = ("freeze", "unfreeze")
 
@@ -50,7 +55,57 @@ class Frozen:
         if not is_named_so and not isinstance(other, cst.Name):
             return False
         made = [self._module.value(node).origins for node in (model, other)]
-        return not made[0].isdisjoint(made[1]) if all(made) else is_named_so
+        may_be = not made[0].isdisjoint(made[1]) if all(made) else is_named_so
+        return may_be and not self._is_another(model, other)
+
+    def _is_another(self, model: cst.BaseExpression, other: cst.BaseExpression) -> bool:
+        """Whether ``model`` is never what ``other`` refers to, a variable of another function or script.
+
+        One function may make both.
+        """
+        flow, made = self._module.fact(DataFlow), self._made(other)
+        if not made or not flow.sources(model, outward=True) or self._home_of(model) is self._home_of(other):
+            return False
+
+        def may_be_made(part: cst.CSTNode) -> bool:
+            return part in made or (isinstance(part, cst.Name) and self._is_given_out_of_sight(part))
+
+        return not flow.search(may_be_made, lambda part: False, outward=True, depth=_DEPTH).finds(model)
+
+    def _made(self, network: cst.CSTNode) -> set[cst.CSTNode]:
+        """The calls that made a network, behind all its names; none if one of them is a parameter or unknown."""
+        module, found = self._module, set[cst.CSTNode]()
+        waiting, seen = [network], {network}
+        while waiting:
+            node = waiting.pop()
+            sources: list[cst.CSTNode] = []
+            if isinstance(node, cst.Call):
+                found.add(node)
+                given = [module.value(item.value) for item in node.args]
+                if any(value.kind is Kind.MODULE and value.sure for value in given):
+                    return set()  # a copy or a wrapper
+                if isinstance(node.func, cst.Attribute) and module.name_of(node.func) is None:
+                    sources = [node.func.value]  # `net.cuda()`
+            else:
+                sources = [source for source, _ in module.fact(DataFlow).sources(node)]
+                bindings = module.names.bindings(node) if isinstance(node, cst.Name) else []
+                if not sources or any(item.kind == "param" for item in bindings):
+                    return set()
+            waiting += [source for source in sources if source not in seen]
+            seen.update(sources)
+        return found
+
+    def _home_of(self, node: cst.CSTNode) -> cst.CSTNode:
+        return self._module.function_of(node) or self._module.tree.root_of(node)
+
+    def _is_given_out_of_sight(self, name: cst.Name) -> bool:
+        """Whether a name is a parameter, and not all calls that pass it are seen."""
+        params = [item.node for item in self._module.names.bindings(name) if isinstance(item.node, cst.Param)]
+        owners = [owner_of(self._module.tree, param) for param in params]
+        return any(
+            owner is None or not (callers := self._module.callers(owner)).calls or not callers.complete
+            for owner in owners
+        )
 
     @cached_property
     def _frozen_classes(self) -> frozenset[cst.CSTNode]:

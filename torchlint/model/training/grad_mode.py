@@ -69,7 +69,9 @@ class GradModes(ForestFact):
         self._names = module.names
         self._definitions = module.definitions
         self._values = module.values
-        self._functions: CyclicMemo[cst.FunctionDef, GradMode] = CyclicMemo(GradMode.UNKNOWN, _CALLER_DEPTH)
+        #: by function, and by function and place in it if its calls differ
+        self._modes: CyclicMemo[tuple[cst.FunctionDef, cst.CSTNode | None], GradMode]
+        self._modes = CyclicMemo(GradMode.UNKNOWN, _CALLER_DEPTH)
 
     # -- grad mode
 
@@ -81,7 +83,7 @@ class GradModes(ForestFact):
                 if mode is not None:
                     return mode
             elif type(above) is cst.FunctionDef and child is above.body:
-                return self._statement_mode(node, above) or self._functions.get(above, self._function_mode)
+                return self._statement_mode(node, above) or self._called_mode(above, node)
             elif type(above) is cst.Lambda and child is above.body:
                 recording = self._is_called_plainly(above) and self.of(above) is GradMode.RECORDING
                 return GradMode.RECORDING if recording else GradMode.UNKNOWN
@@ -127,12 +129,17 @@ class GradModes(ForestFact):
             return None
         if self.disables(function) or self.is_inference_hook(function) or self._tree.function_of(function) is not None:
             return None
-        callers = self._definitions.callers(function, self._values)
-        modes = {call: self.of(call) for call in callers.calls}
+        modes = {call: self.of(call) for call in self._calls_reaching(function, node)}
         recording = next((call for call, mode in modes.items() if mode is GradMode.RECORDING), None)
         if recording is None and len(modes) == 1 and GradMode.UNKNOWN in modes.values():
-            return self.unguarded_call(callers.calls[0], depth - 1)
+            return self.unguarded_call(next(iter(modes)), depth - 1)
         return recording
+
+    def _calls_reaching(self, function: cst.FunctionDef, node: cst.CSTNode | None) -> list[cst.Call]:
+        """The calls of a function whose arguments let it run ``node``: not ``step(batch, train=False)``."""
+        calls = self._definitions.callers(function, self._values).calls
+        excludes = self._values.branches.excludes
+        return [call for call in calls if node is None or not excludes(call, function, node)]
 
     def _with_mode(self, node: cst.With) -> GradMode | None:
         """The grad mode that a ``with`` sets; None if it leaves it alone."""
@@ -177,7 +184,13 @@ class GradModes(ForestFact):
             if isinstance(self._tree.parent(call), cst.Expr)
         ]
 
-    def _function_mode(self, function: cst.FunctionDef) -> GradMode:
+    def _called_mode(self, function: cst.FunctionDef, node: cst.CSTNode) -> GradMode:
+        """The grad mode in which ``function`` runs ``node``, unless its own statements set another one."""
+        mode = self._modes.get((function, None), self._function_mode)
+        return mode if mode is not GradMode.UNKNOWN else self._modes.get((function, node), self._function_mode)
+
+    def _function_mode(self, key: tuple[cst.FunctionDef, cst.CSTNode | None]) -> GradMode:
+        function, node = key
         for decorator in function.decorators:
             mode = self.manager_mode(decorator.decorator)
             if mode is not None:
@@ -188,9 +201,9 @@ class GradModes(ForestFact):
             around = self.of(function)
             if around.is_off:
                 return around
-        modes = {self.of(call) for call in self._definitions.callers(function, self._values).calls}
+        modes = {self.of(call) for call in self._calls_reaching(function, node)}
         if not modes:
-            return GradMode.RECORDING
+            return GradMode.RECORDING if node is None else GradMode.UNKNOWN
         return modes.pop() if len(modes) == 1 else GradMode.UNKNOWN
 
     def manager_mode(self, node: cst.CSTNode) -> GradMode | None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
+from torchlint.model.syntax.dotted import last_name
 
 #: Methods that return the size of a tensor ...
 _SIZES = frozenset({"size", "dim", "ndimension", "numel", "nelement", "element_size", "stride"})
@@ -16,6 +19,8 @@ _PLAIN = frozenset(
 ) | {f"torch.{name}_like" for name in ("zeros", "ones", "empty", "full", "rand", "randn", "randint")}
 #: Methods that return integers or booleans.
 _INTEGERS = frozenset({"argmax", "argmin", "argsort", "multinomial", "long", "int", "bool", "byte"})
+#: Methods and functions that return values and their indices.
+WITH_INDICES = frozenset({"max", "min", "topk", "sort", "median", "kthvalue", "mode"})
 #: Methods that convert to a type that they are given, and the types of integers and booleans.
 _CONVERTING = frozenset({"to", "type"})
 _INTEGER_TYPES = frozenset(
@@ -43,6 +48,8 @@ class Gradientless(ForestFact):
 
     def is_discrete(self, part: cst.CSTNode) -> bool:
         """Whether an expression returns integers, or what ``sample()`` draws from a distribution of torch."""
+        if type(part) is cst.Name:
+            return part.value in self._names_of_indices and self._has_indices(part)
         if type(part) is not cst.Call or type(part.func) is not cst.Attribute:
             return False
         if part.func.attr.value == "sample":
@@ -50,6 +57,30 @@ class Gradientless(ForestFact):
         if part.func.attr.value in _CONVERTING:
             return any(self._module.name_of(argument.value) in _INTEGER_TYPES for argument in part.args)
         return part.func.attr.value in _INTEGERS
+
+    def gives_indices(self, call: cst.Call) -> bool:
+        """Whether an assignment unpacks values and their indices: ``_, predicted = torch.max(scores, 1)``."""
+        return self._indices_of(call) is not None
+
+    def _indices_of(self, call: cst.Call) -> cst.Name | None:
+        """The name that an assignment gives the indices."""
+        assignment = self._module.tree.parent(call)
+        if not isinstance(assignment, cst.Assign) or last_name(call.func) not in WITH_INDICES:
+            return None
+        target = assignment.targets[0].target
+        second = target.elements[1].value if isinstance(target, cst.Tuple) and len(target.elements) == 2 else None
+        return second if isinstance(second, cst.Name) else None
+
+    @cached_property
+    def _names_of_indices(self) -> frozenset[str]:
+        found = map(self._indices_of, self._module.tree.calls_named(*WITH_INDICES))
+        return frozenset(name.value for name in found if name is not None)
+
+    def _has_indices(self, name: cst.Name) -> bool:
+        bound = [(item.value, item.path) for item in self._module.values.reaching.of(name)]
+        return bool(bound) and all(
+            isinstance(value, cst.Call) and path == (1,) and self.gives_indices(value) for value, path in bound
+        )
 
     def _is_distribution(self, node: cst.BaseExpression) -> bool:
         if isinstance(node, cst.Call):

@@ -12,7 +12,7 @@ from torchlint.model.semantics.dispatch import Dispatch
 from torchlint.model.syntax.dotted import called_name, dotted_name, last_name
 from torchlint.model.training.data_flow import DataFlow
 from torchlint.model.training.grad_mode import GradModes
-from torchlint.model.training.gradientless import Gradientless
+from torchlint.model.training.gradientless import WITH_INDICES, Gradientless
 from torchlint.model.training.library_steps import LibrarySteps
 from torchlint.model.training.loops import BACKWARD, is_backward, is_step
 
@@ -23,8 +23,6 @@ _CALL_DEPTH = 3
 LEAVING = frozenset({"item", "tolist", "numpy"})
 #: ... and those whose result has no graph.
 _DETACHING = LEAVING | {"detach"}
-#: Methods and functions that return values and their indices, where their arguments contain a number.
-_WITH_INDICES = frozenset({"max", "min", "topk", "sort", "median", "kthvalue", "mode"})
 #: Names of files in which ``x.data`` may be the data of a packed sequence, which is on the graph.
 _PACKING = frozenset({"pack_padded_sequence", "pack_sequence", "PackedSequence"})
 _GRADIENT_FUNCTIONS = ("torch.autograd.grad", "torch.autograd.backward")
@@ -37,6 +35,7 @@ class Gradients(ForestFact):
     def __init__(self, module: Forest) -> None:
         self._tree = module.tree
         self._names = module.names
+        self._definitions = module.definitions
         self._flow = module.fact(DataFlow)
         self._dispatch = module.fact(Dispatch)
         self._library_steps = module.fact(LibrarySteps)
@@ -44,6 +43,7 @@ class Gradients(ForestFact):
         self._modes = module.fact(GradModes)
         self._words_of = module.words_of
         self._trained: dict[cst.CSTNode, bool] = {}
+        self._without: dict[cst.FunctionDef, bool] = {}  #: by function whether its result has no gradient
 
     @cached_property
     def backwards(self) -> list[cst.Call]:
@@ -153,7 +153,31 @@ class Gradients(ForestFact):
             return takes_index(part)
         if type(part) is cst.Call and self._modes.of(part).is_off:
             return True
-        return self._gradientless.is_plain(part) or self._gradientless.is_discrete(part)
+        if self._gradientless.is_plain(part) or self._gradientless.is_discrete(part):
+            return True
+        return type(part) is cst.Call and self._gives_none(part)
+
+    def _gives_none(self, call: cst.Call) -> bool:
+        """Whether all functions of the program that ``call`` may run return what has no gradient: a chosen action."""
+        functions = self._dispatch.functions(call)
+        return bool(functions) and all(map(self._returns_none, functions))
+
+    def _returns_none(self, function: cst.FunctionDef) -> bool:
+        if function not in self._without:
+            self._without[function] = False  # it may call itself
+            returned = [item for item in self._definitions.returns(function) if item is not None]
+            carries = self._flow.search(self._may_have_gradient, self._detaches).finds
+            self._without[function] = bool(returned) and not any(map(carries, returned))
+        return self._without[function]
+
+    def _may_have_gradient(self, part: cst.CSTNode) -> bool:
+        """Whether a part of an expression that nothing has detached is computed elsewhere: parameters, networks."""
+        if isinstance(part, cst.Call):
+            is_followed = self._names.resolve(part.func) is not None or bool(self._flow.sources(part))
+            return not is_followed and self._flow.is_callee(part.func)
+        if isinstance(part, (cst.Name, cst.Attribute)):
+            return self._names.resolve(part) is None and not self._flow.sources(part) and not self._tree.is_called(part)
+        return False
 
     def _is_detached(self, data: cst.Attribute) -> bool:
         """Whether ``x.data`` is what a tensor contains: no attribute of ``self``, nor the data of a packed sequence."""
@@ -163,7 +187,7 @@ class Gradients(ForestFact):
 def takes_index(node: cst.Subscript) -> bool:
     """Whether only the indices of a maximum or the like are taken: ``q.max(1)[1]``, which has no gradient."""
     call = node.value
-    if not isinstance(call, cst.Call) or called_name(call) not in _WITH_INDICES:
+    if not isinstance(call, cst.Call) or called_name(call) not in WITH_INDICES:
         return False
     if not any(_is_number(item.value) or item.keyword is not None for item in call.args):
         return False

@@ -228,7 +228,7 @@ class Inference:
         in_loss = evaluated is None and module.fact(Gradients).reaches_backward(call)
         if function is None or apart is None:
             return self._recorded_statement(call, model, evaluated, in_loss=in_loss)
-        if in_loss and not self._uses.only_leaves_graph(call, apart):
+        if in_loss and not self._uses.only_leaves_graph(call, apart) and not self._uses.is_only_read(call, apart):
             return None
         if volatile is None and self._uses.converts_without_detach(call, function):
             return None
@@ -241,6 +241,7 @@ class Inference:
             return InferenceSite(call, model, function, (self._quoted(evaluated), evaluated))
         by_name = self._reason_by_name(call, function)
         reason = by_name or self._discarded.reason_in_function(call, function)
+        reason = reason or self._discarded.reason_in_callers(call, function)
         if self._trials.makes_network(function, model) or not reason:
             return None
         may_train = says_training(words_of(function.name.value)) or (not by_name and self._keeps_graph(function))

@@ -9,8 +9,11 @@ import libcst as cst
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.calls import requires_gradient
-from torchlint.model.syntax.dotted import dotted_name, is_attribute_of_self
+from torchlint.model.syntax.dotted import called_name, dotted_name, is_attribute_of_self
 from torchlint.model.training.loops import is_step
+
+#: Methods of tensors alone that give a tensor which is no parameter.
+_MAKING = frozenset({"clone", "detach", "normal_", "uniform_", "zero_", "requires_grad_"})
 
 
 class InputGradients(ForestFact):
@@ -35,21 +38,63 @@ class InputGradients(ForestFact):
         names = self._module.names
         return names.calls_of(*(name for name in names.calls if name.startswith("torch.optim.")))
 
+    def are_changed_in(self, node: cst.CSTNode) -> bool:
+        """Whether all optimizers that a loop or a function steps change tensors, whatever others of the program do."""
+        steps = [call for call in self._module.tree.calls_in(node) if is_step(call)]
+        return bool(steps) and all(map(self._steps_inputs, steps))
+
     def _makes_optimizer(self, call: cst.Call) -> bool:
         value = self._module.value(call)
         return value.kind is Kind.OPTIMIZER and value.name.startswith("torch.optim.")
 
     def _is_list_of_tensors(self, node: cst.BaseExpression) -> bool:
-        """``[image]``: names of no network's parameters."""
+        """``[image]``, ``[latent] + noises``, ``[{"params": [image]}]``: names of no network's parameters."""
+        if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Add):
+            return self._is_list_of_tensors(node.left) and self._is_list_of_tensors(node.right)
+        if isinstance(node, cst.ListComp):
+            return self._makes_tensor(node.elt)
         if isinstance(node, cst.Name):
-            values = [item.value for item in self._module.names.bindings(node)]
-            return bool(values) and all(
-                isinstance(item, cst.List) and self._is_list_of_tensors(item) for item in values
+            values = [item.value for item in self._module.values.reaching.of(node)]
+            return any(map(_is_list, values)) and all(
+                item is not None and (self._fills_with_tensors(node, item) or self._makes_tensor(item))
+                for item in values
             )
         if not isinstance(node, cst.List):
             return False
         return bool(node.elements) and all(
-            isinstance(item, cst.Element) and self._is_tensor(item.value) for item in node.elements
+            isinstance(item, cst.Element) and (self._is_tensor(item.value) or self._is_group(item.value))
+            for item in node.elements
+        )
+
+    def _fills_with_tensors(self, name: cst.Name, value: cst.BaseExpression) -> bool:
+        """Whether a name is bound to a list of tensors, perhaps an empty one to which tensors are appended."""
+        if not isinstance(value, cst.List) or value.elements:
+            return _is_list(value) and self._is_list_of_tensors(value)
+        function = self._module.tree.function_of(name)
+        appended = [
+            item.value
+            for call in self._module.tree.calls_named("append")
+            if isinstance(call.func, cst.Attribute)
+            and dotted_name(call.func.value) == name.value
+            and self._module.tree.function_of(call) is function
+            for item in call.args
+        ]
+        return bool(appended) and all(map(self._makes_tensor, appended))
+
+    def _makes_tensor(self, node: cst.BaseExpression) -> bool:
+        """``x.detach().clone()``, ``noise.repeat(8, 1).normal_()``, ``torch.zeros(8)``."""
+        if isinstance(node, cst.Call) and called_name(node) in _MAKING and isinstance(node.func, cst.Attribute):
+            return True
+        return isinstance(node, cst.Call) and self._module.value(node).kind is Kind.TENSOR
+
+    def _is_group(self, node: cst.BaseExpression) -> bool:
+        """``{"params": [image], "lr": 0.1}``."""
+        return isinstance(node, cst.Dict) and any(
+            isinstance(item, cst.DictElement)
+            and isinstance(item.key, cst.SimpleString)
+            and item.key.raw_value == "params"
+            and self._is_list_of_tensors(item.value)
+            for item in node.elements
         )
 
     def _is_tensor(self, node: cst.BaseExpression) -> bool:
@@ -61,6 +106,9 @@ class InputGradients(ForestFact):
                 return False  # `net.weight`
         if not isinstance(node, (cst.Name, cst.Attribute)):
             return False
+        values = [item.value for item in self._module.values.reaching.of(node)] if isinstance(node, cst.Name) else []
+        if values and all(isinstance(item, (cst.Dict, cst.List, cst.ListComp)) for item in values):
+            return False  # a group of parameters
         return self._module.value(node).kind in (Kind.TENSOR, Kind.UNKNOWN)
 
     def are_wanted_by(self, backward: cst.Call) -> bool:
@@ -107,3 +155,7 @@ class InputGradients(ForestFact):
         owner = step.func.value if isinstance(step.func, cst.Attribute) else step.func
         made = [call for call in self._module.value(owner).origins if isinstance(call, cst.Call)]
         return bool(made) and all(call.args and self._is_list_of_tensors(call.args[0].value) for call in made)
+
+
+def _is_list(node: cst.BaseExpression | None) -> bool:
+    return isinstance(node, (cst.List, cst.ListComp, cst.BinaryOperation))

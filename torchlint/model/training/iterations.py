@@ -29,11 +29,16 @@ _RARE = re.compile(
 )
 #: Names of flags that are only set to look into a program.
 _INSPECTING = re.compile(r"verbose|debug|display|print|statistic|diagnostic|profil", re.IGNORECASE)
+#: Names of flags that are set in training.
+_TRAINING = re.compile(r"_?(is_)?train(ing)?(_mode)?", re.IGNORECASE)
+#: What shows messages.
+_SHOWING = frozenset({"print", "log", "logger", "logging", "warnings"})
 #: What is the same for a parameter or tensor at every iteration.
 _FIXED = frozenset({"requires_grad", "ndim", "dim", "ndimension", "dtype", "device", "is_cuda", "is_leaf"})
 #: Names that count iterations, and names of the iteration from which on something is done.
 _COUNTERS = re.compile(
-    r"(global_?|cur(rent)?_?|train(ing)?_?|total_?)?(step|steps|iter|iters|iteration|itr|batch_idx|batch_i|count|counter|i|it)",
+    r"(global_?|cur(rent)?_?|train(ing)?_?|total_?)?"
+    r"(step|steps|iter|iters|iteration|itr|batch_idx|batch_i|count|counter|i|it|epoch)",
     re.IGNORECASE,
 )
 _STARTS = re.compile(r"start|warm|begin|after|burn|delay|min_|ramp|skip", re.IGNORECASE)
@@ -76,11 +81,12 @@ class Iterations(ForestFact):
                 often = or_often and self._trains_or_asks_for_process(above, child, step)
                 late = child is above.body and self._starts_late(above, step)
                 works = has_work(above, child, self._module.values.reaching) and not self._intervals.counts(above.test)
-                usual = self._is_usual(above, child)
+                usual = self._is_usual(above, child) or self._has_all_work(above, child)
                 if not (often or late or works or usual) and self._is_rare(above, step):
                     return False
-            if isinstance(above, (cst.If, cst.IfExp)) and child is above.body and self._is_off(above.test):
-                return False
+            if isinstance(above, (cst.If, cst.IfExp)) and child is above.body:
+                if self._is_off(above.test, or_option=above.orelse is not None):
+                    return False
             if isinstance(above, (cst.For, cst.While)) and above is not step and self._is_other_pass(above, child):
                 return False
             if isinstance(above, cst.IndentedBlock) and self.is_behind_exit(above, child):
@@ -124,17 +130,55 @@ class Iterations(ForestFact):
                     continue
                 return True
             if isinstance(node, cst.Name) and node.value in varying and not self._checks_type(node):
-                return True
+                held = self._held(node)
+                if held is None or _RARE.search(held):
+                    return True
         return False
 
+    def _held(self, name: cst.Name) -> str | None:
+        """The attribute of ``self`` that ``name`` is another name for: ``opt`` after ``opt = self.opt``."""
+        bound = self._module.values.reaching.only(name)
+        if bound is None or bound.kind != "assign" or bound.path or not isinstance(bound.value, cst.Attribute):
+            return None
+        text = dotted_name(bound.value)
+        return last_part(text) if text is not None and text.startswith("self.") else None
+
     def _is_usual(self, branch: cst.If | cst.IfExp, part: cst.CSTNode) -> bool:
-        """Whether ``part`` runs unless somebody looks into the program: the ``else`` of ``if self.debug:``."""
+        """Whether ``part`` runs in training, unless somebody looks into the program.
+
+        The body of ``if is_training:``, the ``else`` of ``if self.debug:``.
+        """
         test = branch.test
         is_negated = isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not)
-        usual: cst.CSTNode | None = branch.body if is_negated else branch.orelse
         test = test.expression if isinstance(test, cst.UnaryOperation) else test
-        is_flag = isinstance(test, (cst.Name, cst.Attribute)) and _INSPECTING.search(last_name(test)) is not None
-        return is_flag and part is usual and not self._intervals.counts(test)
+        if not isinstance(test, (cst.Name, cst.Attribute)) or self._intervals.counts(test):
+            return False
+        if _TRAINING.fullmatch(last_name(test)):
+            return part is (branch.orelse if is_negated else branch.body)
+        usual: cst.CSTNode | None = branch.body if is_negated else branch.orelse
+        return part is usual and _INSPECTING.search(last_name(test)) is not None
+
+    def _has_all_work(self, branch: cst.If | cst.IfExp, part: cst.CSTNode) -> bool:
+        """Whether the step trains in ``part``, or the other part does nothing: ``if len(batch) == 1: pass``."""
+        other = branch.body if part is branch.orelse else None
+        if not (isinstance(other, cst.IndentedBlock) and all(map(self._does_nothing, other.body))):
+            if not any(is_backward(call) for call in self._tree.calls_in(part)):
+                return False
+        names = (node.value for node in self._tree.nodes_in(branch.test) if isinstance(node, cst.Name))
+        return not self._intervals.counts(branch.test) and not any(map(_RARE.search, names))
+
+    def _does_nothing(self, statement: cst.CSTNode) -> bool:
+        """``pass``, ``logger.info("no labels")``."""
+        parts = statement.body if isinstance(statement, cst.SimpleStatementLine) else (statement,)
+        return all(
+            isinstance(item, cst.Pass)
+            or (
+                isinstance(item, cst.Expr)
+                and isinstance(item.value, cst.Call)
+                and (dotted_name(item.value.func) or "").partition(".")[0] in _SHOWING
+            )
+            for item in parts
+        )
 
     def _is_library(self, name: cst.Name) -> bool:
         """``t`` of ``isinstance(x, t.Tensor)`` after ``import torch as t``."""
@@ -151,14 +195,22 @@ class Iterations(ForestFact):
         varying = self._bound_in(step)
         return not any(word in varying or (_RARE.search(word) and not PROCESSES.search(word)) for word in words)
 
-    def _is_off(self, test: cst.BaseExpression) -> bool:
-        """Whether a condition reads a setting that the program sets to ``False``, at least by default."""
+    def _is_off(self, test: cst.BaseExpression, *, or_option: bool) -> bool:
+        """Whether a condition reads a setting that the program sets to ``False``, at least by default.
+
+        Without ``or_option``, a switch of the command line that adds a part to the training may be on.
+        """
         if isinstance(test, cst.BooleanOperation) and isinstance(test.operator, cst.And):
-            return self._is_off(test.left) or self._is_off(test.right)
-        if not isinstance(test, (cst.Name, cst.Attribute)):
+            return any(self._is_off(side, or_option=or_option) for side in (test.left, test.right))
+        if not isinstance(test, (cst.Name, cst.Attribute)) or (not or_option and self._is_option(test)):
             return False
         found = self._module.fact(Configuration).sources(test)
         return found is not None and all(isinstance(item, cst.Name) and item.value == "False" for item in found.values)
+
+    def _is_option(self, flag: cst.Name | cst.Attribute) -> bool:
+        """Whether ``flag`` has the name of a switch of the command line, and not of one to look into a program."""
+        name = last_name(flag)
+        return _INSPECTING.search(name) is None and self._module.values.parsers.are_off(name, flag)
 
     def _starts_late(self, branch: cst.If | cst.IfExp, step: cst.CSTNode) -> bool:
         """Whether ``branch`` is taken at every iteration from some iteration on: ``if step > warmup:``."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import libcst as cst
@@ -17,6 +18,8 @@ from torchlint.model.syntax.parameters import owner_of
 _WITHOUT_MODE = tuple(
     f"{library}." for library in "torch builtins math numpy einops functools typing smplx pytorch3d".split()
 )
+#: Networks whose `features` are convolutions, activations and pooling only; the dropout is in their `classifier`.
+_PLAIN_FEATURES = re.compile(r"torchvision\.models\.(\w+\.)?(alexnet|vgg\d+|squeezenet\w+)")
 
 
 class ModeDependence(ForestFact):
@@ -98,13 +101,23 @@ class ModeDependence(ForestFact):
                 return self._layer_depends(call, name, made)
             if last_part(name).startswith("dropout"):
                 return True
-            return not name.startswith(_WITHOUT_MODE)
+            is_plain = _PLAIN_FEATURES.fullmatch(name) is not None and self._only_has_features(call)
+            return not is_plain and not name.startswith(_WITHOUT_MODE)
         return any(
             self._class_depends(definition, seen, (*made, call))
             if isinstance(definition, cst.ClassDef)
             else self._function_depends(definition, call, seen)
             for definition in self._definitions.called(call, self._values)
         )
+
+    def _only_has_features(self, call: cst.Call) -> bool:
+        """Whether nothing but the ``features`` of a network are used: ``vgg19(pretrained=True).features[:21]``."""
+        statement = self._tree.parent(call)
+        targets = [item.target for item in statement.targets] if isinstance(statement, cst.Assign) else []
+        variable = self._names.variable(targets[0]) if len(targets) == 1 and isinstance(targets[0], cst.Name) else None
+        uses = [use for use in self._names.uses_in(*variable) if use not in targets] if variable is not None else [call]
+        taken = [self._tree.parent(use) for use in uses]
+        return all(isinstance(item, cst.Attribute) and item.attr.value == "features" for item in taken)
 
     def _function_depends(self, function: cst.FunctionDef, call: cst.Call, seen: set[object]) -> bool:
         """Whether a call of a function makes or runs something that depends on the mode: ``conv_bn(3, 64)``."""

@@ -10,10 +10,13 @@ from typing import TypeAlias
 import libcst as cst
 
 from torchlint.model.module import Module
+from torchlint.model.semantics.dispatch import Dispatch
+from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.dotted import last_name
 from torchlint.model.training.computations import Computations
 from torchlint.model.training.function_words import SHOWING
 from torchlint.model.training.grad_mode import GradModes
+from torchlint.model.training.gradientless import Gradientless
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.networks import Networks
 from torchlint.model.training.outputs import DETACHING, GRADIENTLESS, Outputs
@@ -74,6 +77,10 @@ class OutputUses:
         for part in self._module.tree.nodes_in(within):
             if isinstance(part, (cst.Attribute, cst.Subscript)) and self._module.fact(Outputs).is_exit(part, exits):
                 yield part.value
+            elif (
+                isinstance(part, cst.Call) and "argmax" in exits and self._module.fact(Gradientless).gives_indices(part)
+            ):
+                yield part
             elif isinstance(part, cst.Call) and (
                 last_name(part.func) in SHOWING
                 or self._is_function(part, exits)
@@ -97,23 +104,35 @@ class OutputUses:
         """The same for an output of which only numbers or indices may be read, which shows no grad mode."""
         return self._is_taken(call, within, DETACHING) and self._stays(call, within)
 
+    def only_goes_to_callers(self, call: cst.Call, function: cst.FunctionDef) -> bool:
+        """Whether the output is returned by ``function`` with its graph, and goes nowhere else."""
+        owners = self._owners(call, function)
+        return function in owners and all(owner in (call, function) for owner in owners)
+
     def _stays(self, call: cst.Call, within: cst.FunctionDef | cst.Module) -> bool:
         """Whether the output goes to no caller, object, function or loss from ``within`` a function or a file."""
+        return all(owner is call for owner in self._owners(call, within))
+
+    def _owners(self, call: cst.Call, within: cst.FunctionDef | cst.Module) -> tuple[cst.CSTNode | None, ...]:
+        """Where the output goes to from ``within`` a function or file, None for an object or a loss."""
         if self._module.fact(Gradients).carries_gradient(call):
-            return False
+            return (None,)
         if within not in self._leaving:
             self._leaving[within] = self._module.fact(Outputs).carried(self._leaving_from(within), DETACHING)
-        return all(owner is call for owner in self._leaving[within].get(call, ()))
+        return self._leaving[within].get(call, ())
 
     def _leaving_from(self, within: cst.FunctionDef | cst.Module) -> Iterator[tuple[cst.CSTNode, cst.CSTNode | None]]:
-        """What goes to a caller, an object or a function that may record, the latter with the call of the function."""
+        """What goes to a caller, an object or a function that may record.
+
+        What is returned comes with the function ``within``, what a function is given with its call.
+        """
         module = self._module
         for target, value, statement in module.tree.stores:
             if value is not None and not isinstance(target, cst.Name) and module.tree.within(statement, within):
                 yield value, None
         if isinstance(within, cst.FunctionDef):
             returned = (*module.definitions.returns(within), *module.definitions.yields(within))
-            yield from ((item, None) for item in returned if item is not None)
+            yield from ((item, within) for item in returned if item is not None)
         for call in module.tree.calls_in(within):
             if self._is_of_library(call) or self._continues_graph(call):
                 continue
@@ -134,9 +153,19 @@ class OutputUses:
         return self._module.value(call.func).name.startswith("torch.nn.")
 
     def _continues_graph(self, call: cst.Call) -> bool:
-        """Whether a network records what it does with its inputs, so that its outputs show what becomes of them."""
-        is_run = self._module.fact(Networks).runs_network(call)
-        return is_run and not self._module.fact(GradModes).of(call).is_off
+        """Whether a network or a loss records what it does with its inputs: its outputs show what becomes of them."""
+        module = self._module
+        if module.fact(GradModes).of(call).is_off:
+            return False
+        if module.fact(Networks).runs_network(call):
+            return True
+        is_loss = module.value(call.func).kind in (Kind.LOSS, Kind.MODULE)
+        return is_loss and not any(map(self.keeps, module.fact(Dispatch).run(call)))
+
+    def keeps(self, method: cst.FunctionDef) -> bool:
+        """Whether a method stores something in an object, which others may need the graph of."""
+        tree = self._module.tree
+        return any(not isinstance(target, cst.Name) and tree.within(at, method) for target, _, at in tree.stores)
 
     def is_given_away(self, call: cst.Call, within: cst.CSTNode) -> bool:
         """Whether a function out of sight, which may want its gradient, is given the output."""

@@ -114,7 +114,7 @@ class Outputs(ForestFact):
     ) -> dict[cst.Call, tuple[cst.CSTNode | None, ...]]:
         """The calls whose output one of ``items`` may hold, all at once: those for which ``carries`` is true.
 
-        Each item comes with its owner. Each call is given with the owners of its items, two of them at most.
+        Each item comes with its owner. Each call is given with the owners of its items, three of them at most.
         """
         found: dict[cst.Call, tuple[cst.CSTNode | None, ...]] = {}
         owners: dict[cst.CSTNode, tuple[cst.CSTNode | None, ...]] = {}
@@ -263,5 +263,5 @@ class Outputs(ForestFact):
 
 
 def _is_enough(owners: tuple[cst.CSTNode | None, ...], owner: cst.CSTNode | None) -> bool:
-    """Whether ``owner`` need not be added: it is known, or two others are."""
-    return owner in owners or len(owners) > 1
+    """Whether ``owner`` need not be added: it is known, or three others are."""
+    return owner in owners or len(owners) > 2

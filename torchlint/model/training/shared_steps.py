@@ -8,6 +8,7 @@ from functools import cached_property
 import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
+from torchlint.model.semantics.dispatch import Dispatch
 from torchlint.model.syntax.dotted import dotted_name
 from torchlint.model.syntax.parameters import parameters_of
 from torchlint.model.training.grad_mode import GradModes
@@ -26,7 +27,7 @@ class SharedSteps(ForestFact):
         """The calls of such functions, and the network that each runs, as the place of the call names it."""
         found: dict[cst.Call, cst.BaseExpression] = {}
         for function, network in self._functions.items():
-            for call in self._module.callers(function).calls:
+            for call in self._module.fact(Dispatch).callers(function):
                 given = self._at_call(call, function, network)
                 if given is not None:
                     found.setdefault(call, given)

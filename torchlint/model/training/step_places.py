@@ -85,7 +85,7 @@ class StepPlaces(ForestFact):
         Functions and classes whose names say that they infer do not count, and no pass over other data in evaluation
         mode.
         """
-        found = self.of(node, trained=True) or self._in_forward(node, _FORWARD_DEPTH)
+        found = self.of(node, trained=True) or self._in_forward(node, _CALL_DEPTH)
         if found is None or any(self._infers(place) or self._evaluates(place) for place in (node, *found.calls)):
             return None
         return found
@@ -108,8 +108,8 @@ class StepPlaces(ForestFact):
         calls = self._module.fact(Dispatch).callers(function)
         if inner is not None and (not calls or (is_forward and depth <= 0)):
             return StepPlace(inner, (), trains=True) if is_forward or self._passes_on(function) else None
-        if is_forward and any(map(self._trains_on_all_data, calls)):
-            return StepPlace(function, (), trains=True)
+        if inner is not None and any(map(self._trains_on_all_data, calls)):
+            return StepPlace(inner, (), trains=True)
         if depth <= 0 or len(calls) > _MAX_CALLERS:
             return None
         for call in calls:

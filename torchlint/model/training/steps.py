@@ -34,6 +34,8 @@ _MAX_FUNCTIONS = 60
 _BATCH_DEPTH = 2
 #: Names that count epochs.
 _EPOCHS = re.compile(r"(?<!per_)(?<!per)epoch|^ep$", re.IGNORECASE)
+#: ... over the same few samples again: each is a step.
+_AGAIN = re.compile(r"(mini|ppo|update|optim\w*|inner|policy|(^|_)k)_?epoch", re.IGNORECASE)
 #: Names that count the steps of an epoch: ``epoch_iters``, ``steps_per_epoch``, ``len_epoch``.
 _STEPS_OF_EPOCH = re.compile(
     r"epoch_?(iter|step|batch|len|size)|(iter|step|batch|batche|len|length|size)s?_?(in_|each_|of_|per_?)?epoch",
@@ -252,6 +254,8 @@ class Steps(ForestFact):
             if inputs.are_wanted_by(backward):
                 continue
             for loop, body in self._bodies(backward):
+                if inputs.are_changed_in(loop):
+                    break
                 forward, call = next(self._forwards(body), (None, None))
                 if forward is None or call is None:
                     continue
@@ -374,4 +378,4 @@ class Steps(ForestFact):
 
 def _names_epoch(name: str) -> bool:
     """Whether ``name`` counts epochs, and not the steps of one."""
-    return bool(_EPOCHS.search(name)) and not _STEPS_OF_EPOCH.search(name)
+    return bool(_EPOCHS.search(name)) and not _AGAIN.search(name) and not _STEPS_OF_EPOCH.search(name)

@@ -7,6 +7,7 @@ from functools import cached_property
 import libcst as cst
 
 from torchlint.model.module import Module
+from torchlint.model.semantics.iterables import iterables
 from torchlint.model.syntax.dotted import dotted_name
 from torchlint.model.syntax.literals import is_constant_name
 from torchlint.model.syntax.scopes import Binding
@@ -17,6 +18,8 @@ from torchlint.model.training.output_uses import OutputUses
 
 _BLANK = frozenset({"zeros", "ones", "empty", "zeros_like", "ones_like", "full"})
 _RANDOM = _BLANK | {"rand", "randn", "randint", "rand_like", "randn_like", "arange"}
+#: How many variables a list of networks is followed through.
+_DEPTH = 3
 
 
 class TrialRuns:
@@ -31,12 +34,31 @@ class TrialRuns:
             return False
         scope = self._module.names.home_of(model)
         bindings = scope.bindings[model.value] if scope is not None and scope.node is function else []
-        if any(binding.kind == "param" for binding in bindings) or all(map(_is_given, bindings)):
+        if any(binding.kind == "param" for binding in bindings) or all(map(self._is_given, bindings)):
             return False
         return not any(
             isinstance(part, cst.Attribute) and part.attr.value in ("load_state_dict", "load", "load_from_checkpoint")
             for part in self._module.tree.nodes_in(function)
         )
+
+    def _is_given(self, binding: Binding) -> bool:
+        """Whether a name is given what another one refers to: ``critic, actor = networks``, ``for net in nets``."""
+        if binding.kind == "for" and binding.value is not None:
+            taken = iterables(self._module.names, binding.value, binding.path)
+            return all(self._contains_given(over, _DEPTH) for over, _ in taken)
+        return binding.kind == "assign" and isinstance(_root(binding.value), cst.Name)
+
+    def _contains_given(self, node: cst.BaseExpression | None, depth: int) -> bool:
+        """Whether a list only has networks that are made elsewhere: ``[self.encoder, self.decoder] * 2``."""
+        root = _root(node)
+        if isinstance(root, cst.BinaryOperation):
+            return self._contains_given(root.left, depth)
+        if isinstance(root, (cst.List, cst.Tuple)):
+            return all(isinstance(_root(element.value), cst.Name) for element in root.elements)
+        if not isinstance(root, cst.Name) or depth < 0:
+            return False
+        bindings = self._module.names.bindings(root)
+        return all(item.kind == "param" or self._contains_given(item.value, depth - 1) for item in bindings)
 
     def is_dry_run(self, call: cst.Call, function: cst.FunctionDef | None) -> bool:
         """Whether all the network is given are zeros or ones, or random numbers once in a script or before a training.
@@ -77,9 +99,8 @@ class TrialRuns:
         return frozenset(origin for place in places for origin in self._module.value(place.value).origins)
 
 
-def _is_given(binding: Binding) -> bool:
-    """Whether a name is given what another one refers to: ``critic, actor = networks``, ``model = self.model``."""
-    value = binding.value
-    while isinstance(value, (cst.Attribute, cst.Subscript)):
-        value = value.value
-    return binding.kind == "assign" and isinstance(value, cst.Name)
+def _root(node: cst.BaseExpression | None) -> cst.BaseExpression | None:
+    """The expression that ``self.networks[0]`` is a part of."""
+    while isinstance(node, (cst.Attribute, cst.Subscript)):
+        node = node.value
+    return node

@@ -1,0 +1,182 @@
+"""Modules that a function moves each time before it runs them: which loop, or which network, calls the function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import libcst as cst
+
+from torchlint.model.data.placement import Move
+from torchlint.model.module import Module
+from torchlint.model.semantics.dispatch import Dispatch
+from torchlint.model.semantics.invariance import Invariance
+from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.semantics.stores import Stores
+from torchlint.model.syntax.climbing import nearest
+from torchlint.model.syntax.dotted import dotted_name, is_attribute_of_self
+from torchlint.model.syntax.scopes import COMPREHENSIONS
+from torchlint.model.training.loops import LoopKind, Loops
+from torchlint.model.training.purpose import Purposes
+from torchlint.model.training.step_places import StepPlaces
+
+from ._repeat_words import RUNNING
+
+#: How many calls lie between a loop and the function that moves a module.
+_DEPTH = 3
+#: A function that is called at more places than this is a tool of many.
+_MAX_CALLERS = 24
+#: Calls after which a module is to be moved.
+LOADING = frozenset({"load_state_dict", "from_pretrained", "load_checkpoint", "load_from_checkpoint"})
+_MOVING = frozenset({"cpu", "to", "cuda", "to_empty"})
+
+#: Whether a node, given first, runs whenever the loop or function given second does.
+Passes = Callable[[cst.CSTNode, cst.CSTNode], bool]
+
+
+class RepeatedModules:
+    """Answers for one file."""
+
+    def __init__(self, module: Module, passes: Passes) -> None:
+        self._module = module
+        self._tree = module.tree
+        self._passes = passes
+
+    def repeating(self, move: Move) -> cst.CSTNode | None:
+        """What runs a move and the module that it moves again: a network's ``forward``, or a loop some calls away."""
+        function = self._module.function_of(move.call)
+        if function is None or self._module.fact(Purposes).is_for_constructors(function):
+            return None
+        kept = self._iterated(move.source)
+        if kept is move.source and self._module.fact(Loops).around(move.call):
+            return None
+        if not self.runs(move, function) or self._is_set_in(kept, function):
+            return None
+        if any(self._changes(call, move) for call in self._calls_around(move.source, function)):
+            return None
+        if is_attribute_of_self(kept):
+            if self._module.fact(StepPlaces).is_forward(function):
+                return function
+            return self._loop_of(function, kept, None, _DEPTH)
+        reached = self._module.values.reaching.of(kept) if isinstance(kept, cst.Name) else ()
+        param = reached[0].node if len(reached) == 1 else None
+        if isinstance(param, cst.Param):
+            return self._loop_of(function, kept, param, _DEPTH)
+        is_of_file = bool(reached) and all(self._tree.function_of(item.node) is None for item in reached)
+        return self._loop_of(function, kept, None, _DEPTH) if is_of_file else None
+
+    # -- in the function
+
+    def runs(self, move: Move, place: cst.CSTNode) -> bool:
+        """Whether a function or loop runs the module where it moves it: not a loop in it, as over all batches."""
+        name = dotted_name(move.source)
+        names = {name, *(f"{name}.{method}" for method in RUNNING)}
+        loops = self._loops(move.call)
+        return any(
+            dotted_name(call.func) in names and self._loops(call) == loops for call in self._tree.calls_in(place)
+        )
+
+    def _loops(self, call: cst.Call) -> list[cst.CSTNode]:
+        """The loops and comprehensions around a call in its function."""
+        found: list[cst.CSTNode] = [loop.node for loop in self._module.fact(Loops).around(call)]
+        inner = nearest(self._tree, call, *COMPREHENSIONS, cst.FunctionDef, cst.Lambda)
+        return [inner, *found] if isinstance(inner, COMPREHENSIONS) else found
+
+    def _iterated(self, source: cst.BaseExpression) -> cst.BaseExpression:
+        """``self.layers`` for ``layer`` of ``for layer in self.layers``, which contains modules; else ``source``."""
+        loops = self._module.fact(Loops).around(source)
+        if not loops or not isinstance(source, cst.Name) or not isinstance(loops[0].node, cst.For):
+            return source
+        is_layer = self._module.value(source).kind in (Kind.MODULE, Kind.LOSS)
+        over = loops[0].node.iter
+        return over if is_layer and dotted_name(loops[0].node.target) == source.value else source
+
+    def _is_set_in(self, node: cst.BaseExpression, place: cst.CSTNode) -> bool:
+        """Whether a function or loop gives an attribute of ``self`` another value."""
+        text = dotted_name(node)
+        return is_attribute_of_self(node) and any(
+            self._tree.within(at, place) and dotted_name(target) == "self" and not self._is_own_move(value, text)
+            for target, value, at in self._module.fact(Stores).attributes.get((text or "")[5:], ())
+        )
+
+    def _is_own_move(self, value: cst.BaseExpression | None, text: str | None) -> bool:
+        """``self.model.to(device)``."""
+        func = value.func if isinstance(value, cst.Call) else None
+        return isinstance(func, cst.Attribute) and dotted_name(func.value) == text
+
+    def _calls_around(self, source: cst.BaseExpression, function: cst.FunctionDef) -> list[cst.Call]:
+        """The calls of a function; for an attribute, those of all methods of its class but the constructor."""
+        owner = self._tree.class_of(function) if is_attribute_of_self(source) else None
+        if owner is None:
+            return list(self._tree.calls_in(function.body))
+        is_constructor = self._module.fact(Purposes).is_for_constructors
+        return [
+            call
+            for call in self._tree.calls_in(owner.body)
+            if (method := self._module.function_of(call)) is None or method is function or not is_constructor(method)
+        ]
+
+    def _changes(self, call: cst.Call, move: Move) -> bool:
+        """Whether a call moves the same module elsewhere, as for offloading, or loads it."""
+        func = call.func
+        if call is move.call or not isinstance(func, cst.Attribute):
+            return False
+        if func.attr.value in LOADING:
+            return True
+        if func.attr.value not in _MOVING or dotted_name(func.value) != dotted_name(move.source):
+            return False
+        there = [self._module.code(item) for item in move.call.args]
+        return func.attr.value == "cpu" or [self._module.code(item) for item in call.args] != there
+
+    # -- where it is called
+
+    def _loop_of(
+        self, function: cst.FunctionDef, kept: cst.BaseExpression, param: cst.Param | None, depth: int
+    ) -> cst.CSTNode | None:
+        """The loop that calls a function at every iteration, each time with the same module."""
+        calls = self._module.fact(Dispatch).callers(function)
+        if depth <= 0 or len(calls) > _MAX_CALLERS:
+            return None
+        for call in calls:
+            given = self._module.definitions.argument_of(call, function, param) if param is not None else None
+            if (param is not None and given is None) or self._module.fact(Purposes).is_self_test(call):
+                continue
+            if self._tree.within(call, function):
+                continue  # it calls itself for parts
+            loops = self._module.fact(Loops).around(call)
+            listing = nearest(self._tree, call, *COMPREHENSIONS, cst.FunctionDef, cst.Lambda)
+            if isinstance(listing, COMPREHENSIONS):
+                if self._repeats(listing, call, given, kept):
+                    return listing
+                continue
+            if loops:
+                if self._repeats(loops[0].node, call, given, kept) and loops[0].kind is not LoopKind.EPOCH:
+                    return loops[0].node
+                continue
+            outer = self._module.function_of(call)
+            bound = self._module.values.reaching.only(given) if isinstance(given, cst.Name) else None
+            passed = bound.node if bound is not None and isinstance(bound.node, cst.Param) else None
+            is_same = given is None or passed is not None or is_attribute_of_self(given)
+            if outer is None or not is_same or not self._passes(call, outer):
+                continue
+            found = self._loop_of(outer, kept if given is None else given, passed, depth - 1)
+            if found is not None:
+                return found
+        return None
+
+    def _repeats(
+        self, loop: cst.CSTNode, call: cst.Call, given: cst.BaseExpression | None, kept: cst.BaseExpression
+    ) -> bool:
+        """Whether each iteration of a loop makes a call with the same module, or for the same object."""
+        if not self._passes(call, loop) or self._is_set_in(kept, loop):
+            return False
+        owner = call.func.value if isinstance(call.func, cst.Attribute) else None
+        same = [item for item in (given, owner) if item is not None and dotted_name(item) != "self"]
+        if not all(self._module.fact(Invariance).is_invariant(item, loop) for item in same):
+            return False
+        text = dotted_name(given) if given is not None else dotted_name(kept)
+        return not any(
+            isinstance(other.func, cst.Attribute)
+            and (other.func.attr.value in LOADING or other.func.attr.value in ("cpu", "to", "to_empty"))
+            and dotted_name(other.func.value) == text
+            for other in self._tree.calls_in(loop)
+        )
