@@ -117,7 +117,13 @@ class HostReads:
         return sorted(kept, key=lambda read: self._tree.index(read.call))
 
     def _is_open_element(self, tensor: cst.BaseExpression) -> bool:
-        """Whether a tensor is ``x[i]``, which is often of TL209, or ``x[0]`` of what callers may keep on the CPU."""
+        """Whether a tensor is ``x[i]``, which is often of TL209, or ``x[0]`` of what callers may keep on the CPU.
+
+        Also an item of a loop: ``i`` of ``for i in x: result.append(i.item())``.
+        """
+        if isinstance(tensor, cst.Name) and not self._tensors.is_named_loss(tensor):
+            bound = self._module.values.reaching.only(tensor)
+            return bound is not None and bound.kind == "for" and not bound.path
         if not isinstance(tensor, cst.Subscript):
             return False
         function = self._module.function_of(tensor)
