@@ -12,6 +12,7 @@ import libcst as cst
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.dotted import dotted_name, last_name, last_part
+from torchlint.model.syntax.scopes import Scope
 from torchlint.model.training.grad_mode import GradModes
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.input_gradients import InputGradients
@@ -62,6 +63,7 @@ class Untrained:
         self._tree = module.tree
         self._around: dict[cst.CSTNode, list[cst.BaseExpression]] = {}
         self._computing: dict[cst.ClassDef, bool] = {}
+        self._kept: dict[tuple[Scope, str], bool] = {}
 
     @property
     def networks(self) -> Iterator[UntrainedNetwork]:
@@ -114,9 +116,12 @@ class Untrained:
             bound, scope = self._module.names.bindings(given), self._module.names.home_of(given)
             if len(bound) != 1 or bound[0].path or scope is None:
                 return None
-            uses = self._module.names.uses_in(scope, given.value)
-            is_kept = all(isinstance(self._tree.parent(use), (cst.Arg, cst.AssignTarget)) for use in uses)
-            return self._owner(bound[0].value) if is_kept else None
+            if (scope, given.value) not in self._kept:
+                uses = self._module.names.uses_in(scope, given.value)
+                self._kept[scope, given.value] = all(
+                    isinstance(self._tree.parent(use), (cst.Arg, cst.AssignTarget)) for use in uses
+                )
+            return self._owner(bound[0].value) if self._kept[scope, given.value] else None
         if isinstance(given, cst.Call) and self._module.name_of(given.func) == "builtins.list" and len(given.args) == 1:
             return self._owner(given.args[0].value)
         if isinstance(given, cst.Call) and isinstance(given.func, cst.Attribute) and not given.args:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import TypeAlias
 
 import libcst as cst
 
@@ -13,7 +14,7 @@ from torchlint.model.semantics.invariance import Invariance
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.stores import Stores
 from torchlint.model.syntax.climbing import nearest
-from torchlint.model.syntax.dotted import dotted_name, is_attribute_of_self, last_part
+from torchlint.model.syntax.dotted import called_name, dotted_name, is_attribute_of_self, last_part
 from torchlint.model.syntax.scopes import COMPREHENSIONS
 from torchlint.model.training.loops import LoopKind, Loops
 from torchlint.model.training.purpose import Purposes
@@ -33,6 +34,8 @@ _MOVING = frozenset({"cpu", "to", "cuda", "to_empty"})
 
 #: Whether a node, given first, runs whenever the loop or function given second does.
 Passes = Callable[[cst.CSTNode, cst.CSTNode], bool]
+#: Whether calls load modules, and by name of what they move the places to which they do.
+_Changes: TypeAlias = tuple[bool, dict[str | None, set[str]]]
 
 
 class RepeatedModules:
@@ -42,6 +45,8 @@ class RepeatedModules:
         self._module = module
         self._tree = module.tree
         self._passes = passes
+        self._set: dict[str, list[cst.CSTNode]] = {}  #: by attribute of ``self`` where it gets another value
+        self._changes: dict[tuple[cst.ClassDef, cst.FunctionDef | None], _Changes] = {}
 
     def repeating(self, move: Move) -> cst.CSTNode | None:
         """What runs a move and the module that it moves again: a network's ``forward``, or a loop some calls away."""
@@ -53,7 +58,7 @@ class RepeatedModules:
             return None
         if not self.runs(move, function) or self._is_set_in(kept, function):
             return None
-        if any(self._changes(call, move) for call in self._calls_around(move.source, function)):
+        if self._is_changed(move, function):
             return None
         if is_attribute_of_self(kept):
             if self._module.fact(StepPlaces).is_forward(function):
@@ -100,39 +105,59 @@ class RepeatedModules:
     def _is_set_in(self, node: cst.BaseExpression, place: cst.CSTNode) -> bool:
         """Whether a function or loop gives an attribute of ``self`` another value."""
         text = dotted_name(node)
-        return is_attribute_of_self(node) and any(
-            self._tree.within(at, place) and dotted_name(target) == "self" and not self._is_own_move(value, text)
-            for target, value, at in self._module.fact(Stores).attributes.get((text or "")[5:], ())
-        )
+        if not is_attribute_of_self(node) or text is None:
+            return False
+        if text not in self._set:
+            self._set[text] = [
+                at
+                for target, value, at in self._module.fact(Stores).attributes.get(text[5:], ())
+                if dotted_name(target) == "self" and not self._is_own_move(value, text)
+            ]
+        return any(self._tree.within(at, place) for at in self._set[text])
 
     def _is_own_move(self, value: cst.BaseExpression | None, text: str | None) -> bool:
         """``self.model.to(device)``."""
         func = value.func if isinstance(value, cst.Call) else None
         return isinstance(func, cst.Attribute) and dotted_name(func.value) == text
 
-    def _calls_around(self, source: cst.BaseExpression, function: cst.FunctionDef) -> list[cst.Call]:
-        """The calls of a function; for an attribute, those of all methods of its class but the constructor."""
-        owner = self._tree.class_of(function) if is_attribute_of_self(source) else None
-        if owner is None:
-            return list(self._tree.calls_in(function.body))
-        is_constructor = self._module.fact(Purposes).is_for_constructors
-        return [
-            call
-            for call in self._tree.calls_in(owner.body)
-            if (method := self._module.function_of(call)) is None or method is function or not is_constructor(method)
-        ]
+    def _is_changed(self, move: Move, function: cst.FunctionDef) -> bool:
+        """Whether a call moves the same module elsewhere, as for offloading, or loads modules.
 
-    def _changes(self, call: cst.Call, move: Move) -> bool:
-        """Whether a call moves the same module elsewhere, as for offloading, or loads it."""
-        func = call.func
-        if call is move.call or not isinstance(func, cst.Attribute):
-            return False
-        if func.attr.value in LOADING:
-            return True
-        if func.attr.value not in _MOVING or dotted_name(func.value) != dotted_name(move.source):
-            return False
-        there = [self._module.code(item) for item in move.call.args]
-        return func.attr.value == "cpu" or [self._module.code(item) for item in call.args] != there
+        That is in the function of a move; of an attribute, in all methods of its class but the constructor.
+        """
+        owner = self._tree.class_of(function) if is_attribute_of_self(move.source) else None
+        if owner is not None:
+            loads, moves = self._changes_in_class(owner, function)
+        else:
+            loads, moves = self._changes_in(self._tree.calls_in(function.body))
+        return loads or not moves.get(dotted_name(move.source), set()) <= {self._place(move.call)}
+
+    def _place(self, move: cst.Call) -> str:
+        """To where a call moves something, as it is written."""
+        return "cpu" if called_name(move) == "cpu" else ", ".join(self._module.code(item) for item in move.args)
+
+    def _changes_in_class(self, owner: cst.ClassDef, function: cst.FunctionDef) -> _Changes:
+        """What the methods of a class change, without those for constructors except ``function``."""
+        is_constructor = self._module.fact(Purposes).is_for_constructors
+        key = (owner, function if is_constructor(function) else None)
+        if key not in self._changes:
+            calls = [
+                call
+                for call in self._tree.calls_in(owner.body)
+                if (method := self._module.function_of(call)) is None or method is key[1] or not is_constructor(method)
+            ]
+            self._changes[key] = self._changes_in(calls)
+        return self._changes[key]
+
+    def _changes_in(self, calls: Iterable[cst.Call]) -> _Changes:
+        """Whether one of some calls loads modules, and by name of what they move the places to which they do."""
+        loads, moves = False, dict[str | None, set[str]]()
+        for call in calls:
+            if isinstance(call.func, cst.Attribute):
+                loads = loads or call.func.attr.value in LOADING
+                if call.func.attr.value in _MOVING:
+                    moves.setdefault(dotted_name(call.func.value), set()).add(self._place(call))
+        return loads, moves
 
     # -- where it is called
 

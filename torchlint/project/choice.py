@@ -308,6 +308,8 @@ class Choice:
         }
         rest = names - self._used_without(tests, file, importers) if tests else names
         for importer in importers:
+            if importer in self._mains:
+                continue  # all of its pieces are analysed anyway
             asked = rest if importer in tests else names  # what a test passes is not what the program does
             picks = any(item == file or contains(item, file) for item in self._picked.modules(importer))
             if self._files.vocabulary(importer).isdisjoint(asked) and not picks:

@@ -21,6 +21,7 @@ class InputGradients(ForestFact):
 
     def __init__(self, module: Forest) -> None:
         self._module = module
+        self._changed: dict[cst.CSTNode, bool] = {}
 
     @cached_property
     def are_optimized(self) -> bool:
@@ -40,8 +41,10 @@ class InputGradients(ForestFact):
 
     def are_changed_in(self, node: cst.CSTNode) -> bool:
         """Whether all optimizers that a loop or a function steps change tensors, whatever others of the program do."""
-        steps = [call for call in self._module.tree.calls_in(node) if is_step(call)]
-        return bool(steps) and all(map(self._steps_inputs, steps))
+        if node not in self._changed:
+            steps = [call for call in self._module.tree.calls_in(node) if is_step(call)]
+            self._changed[node] = bool(steps) and all(map(self._steps_inputs, steps))
+        return self._changed[node]
 
     def _makes_optimizer(self, call: cst.Call) -> bool:
         value = self._module.value(call)
