@@ -54,37 +54,33 @@ def _asks(sketch: Sketch, test: ast.expr, at: ast.stmt) -> bool:
     return any(
         isinstance(item.value, ast.Compare)
         or (isinstance(item.value, ast.Call) and called_name(item.value) in _METHODS | _ASKING)
-        for name in _plain_names(test)
+        for name in _parts(test)
+        if isinstance(name, ast.Name)
         for item in sketch.bindings(name.id, at)
         if item.kind is BindingKind.VALUE and _may_be(sketch, item.value, item.statement, _DEPTH)
     )
 
 
-def _plain_names(test: ast.expr) -> Iterator[ast.Name]:
-    """The names that are parts of a test."""
+def _parts(test: ast.expr) -> Iterator[ast.expr]:
+    """The parts of a test that `and`, `or` and `not` join."""
     if isinstance(test, ast.BoolOp):
         for part in test.values:
-            yield from _plain_names(part)
+            yield from _parts(part)
     elif isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        yield from _plain_names(test.operand)
-    elif isinstance(test, ast.Name):
+        yield from _parts(test.operand)
+    else:
         yield test
 
 
 def _sides(test: ast.expr) -> Iterator[ast.expr]:
     """The expressions whose values decide a test."""
-    if isinstance(test, ast.BoolOp):
-        for part in test.values:
-            yield from _sides(part)
-    elif isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        yield from _sides(test.operand)
-    elif isinstance(test, ast.Compare):
-        both = (test.left, *test.comparators)
-        if isinstance(test.ops[0], _ORDER) and not any(map(_is_text, both)):
-            yield from both
-    elif isinstance(test, ast.Call):
-        if called_name(test) in _METHODS | _ASKING:
-            yield from (test, *(test.args if called_name(test) in _ASKING else ()))
+    for part in _parts(test):
+        if isinstance(part, ast.Compare):
+            both = (part.left, *part.comparators)
+            if isinstance(part.ops[0], _ORDER) and not any(map(_is_text, both)):
+                yield from both
+        elif isinstance(part, ast.Call) and called_name(part) in _METHODS | _ASKING:
+            yield from (part, *(part.args if called_name(part) in _ASKING else ()))
 
 
 def _is_text(node: ast.expr) -> bool:

@@ -30,6 +30,7 @@ class Frozen:
 
     def __init__(self, module: Module) -> None:
         self._module = module
+        self._made_by: dict[cst.CSTNode, set[cst.CSTNode]] = {}  #: by network the calls that made it
 
     def has(self, model: cst.BaseExpression) -> bool:
         """Whether the parameters of ``model`` are switched off, or it has none, so that it records nothing.
@@ -63,7 +64,9 @@ class Frozen:
 
         One function may make both.
         """
-        flow, made = self._module.fact(DataFlow), self._made(other)
+        if other not in self._made_by:
+            self._made_by[other] = self._made(other)
+        flow, made = self._module.fact(DataFlow), self._made_by[other]
         if not made or not flow.sources(model, outward=True) or self._home_of(model) is self._home_of(other):
             return False
 
