@@ -84,11 +84,12 @@ class Untrained:
         found = []
         for root in self._module.related:
             for call in self._tree.calls_in(root):
-                if self._module.name_of(call.func) is None:
+                name = self._module.name_of(call.func)
+                if name is None:
                     last = last_name(call.func).lower()
                     if "optim" in last and not self._module.definitions.called(call, self._module.values):
                         return []
-                elif self._module.value(call).kind is Kind.OPTIMIZER:
+                elif "optim" in name.lower() and self._module.value(call).kind is Kind.OPTIMIZER:
                     found.append(call)
         return found
 

@@ -67,7 +67,9 @@ class Execution(ForestFact):
         for item in found:
             if self._objects.class_of(item) is not None:
                 for name in ("forward", "__call__"):
-                    entered |= {one for one in self._objects.attribute([item], name) if not isinstance(one, tuple)}
+                    entered |= {
+                        one for one in self._objects.attribute(frozenset({item}), name) if not isinstance(one, tuple)
+                    }
         return frozenset(entered)
 
     def run_by(self, call: cst.Call) -> Objects:

@@ -9,7 +9,7 @@ from functools import cached_property
 
 import libcst as cst
 
-from torchlint.model.forest import Forest, ForestFact
+from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Role
 from torchlint.model.syntax.dotted import dotted_name, last_name
@@ -56,10 +56,10 @@ class _Run:
     evidence: cst.CSTNode | None
 
 
-class Samples(ForestFact):
-    """Answers for one forest."""
+class Samples:
+    """Answers for one file."""
 
-    def __init__(self, module: Forest) -> None:
+    def __init__(self, module: Module) -> None:
         self._module = module
         self._tree = module.tree
         self._sizes = module.fact(SampleSizes)
@@ -70,12 +70,38 @@ class Samples(ForestFact):
 
     @cached_property
     def loops(self) -> list[SampleLoop]:
-        """The loops that run a network, or a pipeline, on one sample at a time; each loop once."""
+        """The loops of the file that run a network, or a pipeline, on one sample at a time; each loop once."""
         found: dict[cst.CSTNode, SampleLoop] = {}
-        for call in self._tree.calls:
+        for call in self._calls:
             for item in self._loops_of(call):
                 found.setdefault(item.loop, item)
-        return list(found.values())
+        return [item for item in found.values() if self._module.is_own(item.loop)]
+
+    @property
+    def _calls(self) -> list[cst.Call]:
+        """The calls of the file, and those in functions of other files that its loops call, in order."""
+        own = self._tree.calls_in(self._module.root)
+        around = self._module.fact(Loops).around
+        run = {
+            function: None
+            for call in own
+            for item in around(call)[:1]
+            if isinstance(item.node, cst.For) and self._takes_item(call, item.node)
+            for function in self._module.definitions.called(call, self._module.values)
+            if isinstance(function, cst.FunctionDef) and not self._module.is_own(function)
+        }
+        others = [call for function in run for call in self._tree.calls_in(function.body)]
+        return sorted(dict.fromkeys((*own, *others)), key=self._tree.index)
+
+    def _takes_item(self, call: cst.Call, loop: cst.For) -> bool:
+        """Whether an argument of ``call`` is computed from an item of ``loop``, at this iteration."""
+        targets = self._targets(loop)
+        return any(
+            isinstance(node, cst.Name) and node.value in targets
+            for argument in call.args
+            for part in self._sources(argument.value, loop.body)
+            for node in self._tree.nodes_in(part)
+        )
 
     def _loops_of(self, call: cst.Call) -> Iterator[SampleLoop]:
         """The loop around ``call``, or those around the calls of the function that contains it."""
@@ -88,9 +114,8 @@ class Samples(ForestFact):
             if found is None or not found.reason or not isinstance(around, cst.For):
                 return
             fed = [item.value for item in call.args]
-            if not self._is_free(call, found.given, around, fed):
-                return
-            yield SampleLoop(call, around, found.single, found.reason, found.evidence)
+            if self._is_free(call, found.given, around, fed) and self._is_inference(call, found):
+                yield SampleLoop(call, around, found.single, found.reason, found.evidence)
             return
         function = self._module.function_of(call)
         callers = self._looping_callers(function) if function is not None else []
@@ -101,7 +126,7 @@ class Samples(ForestFact):
             return
         for caller, loop in callers:
             item = self._loop_of_caller(caller, loop, found, self._fed(caller, function, given))
-            if item is not None:
+            if item is not None and self._is_inference(call, found):
                 yield item
 
     def _looping_callers(self, function: cst.FunctionDef) -> list[tuple[cst.Call, cst.For]]:
@@ -136,13 +161,13 @@ class Samples(ForestFact):
         return None
 
     def _is_passed_on(self, call: cst.Call, given: cst.BaseExpression) -> bool:
-        """Whether a network runs for inference on an unchanged parameter: the caller may create the batch of size 1."""
+        """Whether a network may run on an unchanged parameter: the caller may create the batch of size 1."""
         if not isinstance(given, cst.Name):
             return False
         reached = self._module.values.reaching.of(given)
         if not reached or any(item.kind != "param" for item in reached):
             return False
-        return self._has_images and self._runs_inference(call)
+        return self._has_images
 
     def _fed(self, caller: cst.Call, function: cst.FunctionDef, given: cst.CSTNode) -> list[cst.BaseExpression]:
         """The arguments of ``caller`` for the parameters of ``function`` that the network's input is made from."""
@@ -160,7 +185,7 @@ class Samples(ForestFact):
         return [item for item in passed if item is not None]
 
     def _runs(self, call: cst.Call, given: cst.BaseExpression, body: cst.CSTNode) -> _Run | None:
-        """Whether ``call`` runs a network on one sample that the statements of ``body`` create."""
+        """Whether ``call`` may run a network on one sample that the statements of ``body`` create."""
         if self._has_texts and self._is_pipeline(call):
             one = given if self._is_one(given, body) else None
             return _Run(one, None, "the pipeline accepts a list of inputs and `batch_size=`", None) if one else None
@@ -181,23 +206,24 @@ class Samples(ForestFact):
             for given, single in singles
             if single is not None
         ]
-        if not found or not self._runs_inference(call):
-            return None
         if any(not run.reason and self._singles.is_measured(run.single, body) for run in found):
             return None  # another input is of another size for each sample
         known = next((run for run in found if run.reason), None)
-        if known is None and self._windows.are_cut(self._sources(found[0].given, body)):
+        if known is None and found and self._windows.are_cut(self._sources(found[0].given, body)):
             return None  # the size that the caller gives is not that of the sample
-        return known or found[0]
+        return known or next(iter(found), None)
 
-    def _runs_inference(self, call: cst.Call) -> bool:
-        if not self._module.fact(Networks).runs_network(call):
-            return False
-        if self._module.fact(Gradients).reaches_backward(call):
-            return False
-        if self._module.fact(GradModes).of(call).is_off:
+    def _is_inference(self, call: cst.Call, run: _Run | None) -> bool:
+        """Whether ``call`` runs a pipeline or generates a text, as ``run`` says, or runs a network for inference."""
+        if run is not None and run.single is None:
             return True
-        return self._module.fact(Evaluation).of(call, self._module.fact(Networks).network_of(call)) is not None
+        networks, module = self._module.fact(Networks), self._module
+        if not networks.runs_network(call):
+            return False
+        if not module.fact(GradModes).of(call).is_off:
+            if module.fact(Evaluation).of(call, networks.network_of(call)) is None:
+                return False
+        return not module.fact(Gradients).reaches_backward(call)  # asked last, as it takes longest
 
     # -- texts
 

@@ -90,8 +90,6 @@ class PerSampleInference(Rule):
         from ._samples import Samples
 
         for found in module.fact(Samples).loops:
-            if not module.is_own(found.call):
-                continue
             notes = [Note.at(module, found.evidence, found.reason)]
             if found.single is not None:
                 notes.append(Note.at(module, found.single, "the batch of size 1 is created"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -91,21 +91,25 @@ class HostReads:
     @cached_property
     def _reads(self) -> list[HostRead]:
         """The reads, at every training step, of values from the network or the loss of the step, in order."""
-        if self._measures(self._module.path) or not self.on_gpu or not self._module.uses_torch:
+        if self._measures(self._module.path) or not self._module.uses_torch:
+            return []
+        own = [call for call in self._tree.calls_in(self._module.root) if self.read_by(call) is not None]
+        first = list(self._first_items)
+        if not (own or first) or not self.on_gpu:
             return []
         found: dict[cst.CSTNode, HostRead] = {}
-        for item, loss in self._first_items:
+        for item, loss in first:
             place = self._module.fact(StepPlaces).in_training(item)
             if place is not None:
                 found[item] = HostRead(item, loss, place.step, self._decides(item, loss, place.step))
-        for step in self._module.fact(Steps).places:
+        for step in self._running(own):
             for call in self._calls_at_every_iteration(step, step, _DEPTH, set()):
                 tensor = self.read_by(call)
                 if tensor is None or call in found:
                     continue
                 if self._is_of_step(call, tensor):
                     found[call] = HostRead(call, tensor, step, self._decides(call, tensor, step))
-        for call in self._tree.calls_in(self._module.root):
+        for call in own:
             tensor = self.read_by(call) if call not in found else None
             if tensor is None or self._is_open_element(tensor) or not self._is_of_step(call, tensor):
                 continue
@@ -208,6 +212,25 @@ class HostReads:
         return bool(_MEASURING.search(path.replace("\\", "/").rpartition("/")[2]))
 
     # -- what runs at every iteration
+
+    def _running(self, reads: Sequence[cst.CSTNode]) -> Iterator[cst.CSTNode]:
+        """The steps that may run one of some calls, directly or in a function that they call."""
+        places = dict.fromkeys(reads)
+        latest: Iterable[cst.CSTNode] = reads
+        for _ in range(_DEPTH):
+            functions = dict.fromkeys(function for call in latest for function in self._functions_around(call))
+            callers = (caller for function in functions for caller in self._module.fact(Dispatch).callers(function))
+            latest = [caller for caller in callers if caller not in places]
+            places |= dict.fromkeys(latest)
+        for step in self._module.fact(Steps).places if places else ():
+            if any(self._tree.within(place, step) for place in places):
+                yield step
+
+    def _functions_around(self, node: cst.CSTNode) -> Iterator[cst.FunctionDef]:
+        function = self._module.function_of(node)
+        while function is not None:
+            yield function
+            function = self._module.function_of(function)
 
     def _calls_at_every_iteration(
         self, body: cst.CSTNode, step: cst.CSTNode, depth: int, seen: set[cst.CSTNode], *, or_often: bool = False

@@ -26,6 +26,8 @@ from ._exits import leaves_device
 _VALUE_DEPTH = 20
 #: Methods that give a single number if they get no dimension.
 _REDUCTIONS = frozenset({"mean", "sum"})
+#: A variable, by its text, and the function that uses it; None at module level.
+_Variable = tuple[str | None, cst.FunctionDef | None]
 #: Parameters of a `forward` that are often on the host, such as those that `pack_padded_sequence` needs there.
 _LENGTHS = re.compile(r"len|size|num|shape|step|epoch|idx|index", re.IGNORECASE)
 
@@ -68,7 +70,7 @@ class StepTensors(ForestFact):
         return (dotted_name(part.value), self._module.function_of(part)) in self._parameters
 
     @cached_property
-    def _parameters(self) -> set[tuple[str | None, cst.FunctionDef | None]]:
+    def _parameters(self) -> set[_Variable]:
         """The variables whose gradients a function reads."""
         found = {
             (dotted_name(node.value), self._module.function_of(node)) for node in self._tree.attributes_named("grad")
@@ -168,10 +170,10 @@ class StepTensors(ForestFact):
     def contains_loss(self, node: cst.Name) -> bool:
         """Whether a backward pass starts from an item of the dictionary ``node``, or from the sum of its values."""
         place = (node.value, self._module.function_of(node))
-        if place in self._overwritten:
-            return False
         reached = self._module.values.reaching.of(node)
-        return place in self._containers or (bool(reached) and self._summed.issuperset(reached))
+        if place not in self._containers and not (reached and self._summed.issuperset(reached)):
+            return False
+        return not self._is_overwritten(place)
 
     @cached_property
     def _summed(self) -> set[Binding]:
@@ -207,14 +209,22 @@ class StepTensors(ForestFact):
     def _containers(self) -> set[tuple[str, cst.FunctionDef | None]]:
         return {(code.partition("[")[0], function) for code, function in self._items}
 
+    def _is_overwritten(self, place: _Variable) -> bool:
+        """Whether a function stores in a variable an item that is not on the device: ``losses[k] = v.item()``."""
+        return any(self._is_off_device(value) for _, value in self._item_stores.get(place, ()))
+
+    def _is_off_device(self, value: cst.BaseExpression | None) -> bool:
+        return value is None or not self.is_tensor_of_step(value)
+
     @cached_property
-    def _overwritten(self) -> set[tuple[str | None, cst.FunctionDef | None]]:
-        """The variables in which a function stores an item that is not on the device: ``losses[k] = v.item()``."""
-        return {
-            (dotted_name(target.value), self._module.function_of(target))
-            for target, value, _ in self._tree.stores
-            if isinstance(target, cst.Subscript) and (value is None or not self.is_tensor_of_step(value))
-        }
+    def _item_stores(self) -> dict[_Variable, list[tuple[cst.Subscript, cst.BaseExpression | None]]]:
+        """By variable and function the items that are stored there, each with its value."""
+        found: dict[_Variable, list[tuple[cst.Subscript, cst.BaseExpression | None]]] = {}
+        for target, value, _ in self._tree.stores:
+            if isinstance(target, cst.Subscript):
+                place = (dotted_name(target.value), self._module.function_of(target))
+                found.setdefault(place, []).append((target, value))
+        return found
 
     @cached_property
     def _items(self) -> set[tuple[str, cst.FunctionDef | None]]:
@@ -225,17 +235,14 @@ class StepTensors(ForestFact):
             for item in self._module.values.reaching.of(root)
             if not item.path
         ]
-        found = {
-            (self._module.code(item), self._module.function_of(item))
-            for item in (*self._started, *named)
-            if isinstance(item, cst.Subscript)
-        }
-        changed = {
-            (self._module.code(target), self._module.function_of(target))
-            for target, value, _ in self._tree.stores
-            if isinstance(target, cst.Subscript) and (value is None or not self.is_tensor_of_step(value))
-        }
-        return found - changed
+        items = [item for item in (*self._started, *named) if isinstance(item, cst.Subscript)]
+        return {(self._module.code(item), self._module.function_of(item)) for item in items if not self._changes(item)}
+
+    def _changes(self, item: cst.Subscript) -> bool:
+        """Whether the function around ``losses["total"]`` stores something there that is not on the device."""
+        code = self._module.code(item)
+        stored = self._item_stores.get((dotted_name(item.value), self._module.function_of(item)), ())
+        return any(self._module.code(target) == code and self._is_off_device(value) for target, value in stored)
 
     def _unreduced(self, node: cst.BaseExpression | None) -> cst.BaseExpression | None:
         """``losses["total"]`` of ``losses["total"].mean()``, the mean over GPUs."""
@@ -250,7 +257,7 @@ class StepTensors(ForestFact):
         return (dotted_name(node), self._module.function_of(node)) in self._scalars
 
     @cached_property
-    def _scalars(self) -> set[tuple[str | None, cst.FunctionDef | None]]:
+    def _scalars(self) -> set[_Variable]:
         roots = [
             part
             for call in self._tree.calls_named(*BACKWARD)
@@ -295,11 +302,11 @@ class StepTensors(ForestFact):
         return [*found, *(call.args[0].value for call in scaling if call.args)]
 
     @cached_property
-    def _losses(self) -> set[tuple[str | None, cst.FunctionDef | None]]:
+    def _losses(self) -> set[_Variable]:
         return {(dotted_name(part), self._module.function_of(part)) for part in self._backward_roots}
 
     @cached_property
-    def _terms(self) -> set[tuple[str | None, cst.FunctionDef | None]]:
+    def _terms(self) -> set[_Variable]:
         return self._reached(self._added, self._backward_roots)
 
     def is_addend(self, node: cst.CSTNode) -> bool:
@@ -307,12 +314,10 @@ class StepTensors(ForestFact):
         return (dotted_name(node), self._module.function_of(node)) in self._addends
 
     @cached_property
-    def _addends(self) -> set[tuple[str | None, cst.FunctionDef | None]]:
+    def _addends(self) -> set[_Variable]:
         return self._reached(self._weighted, self._backward_roots)
 
-    def _reached(
-        self, parts: Callable[[cst.CSTNode], list[cst.CSTNode]], roots: list[cst.CSTNode]
-    ) -> set[tuple[str | None, cst.FunctionDef | None]]:
+    def _reached(self, parts: Callable[[cst.CSTNode], list[cst.CSTNode]], roots: list[cst.CSTNode]) -> set[_Variable]:
         """The names that ``roots``, losses, are made of, of which ``parts`` gives those of one expression."""
         flow = self._module.fact(DataFlow)
         waiting = list(roots)
@@ -345,8 +350,10 @@ class StepTensors(ForestFact):
 
     def _is_weight(self, node: cst.BaseExpression) -> bool:
         """Whether ``node`` is a number or a setting: ``2``, ``args.weight``, ``self.alpha``."""
+        if isinstance(node, (cst.Integer, cst.Float, cst.Attribute)):
+            return True
         value = self._module.value(node)
-        return isinstance(node, (cst.Integer, cst.Float, cst.Attribute)) or (value.sure and value.kind is Kind.NUMBER)
+        return value.sure and value.kind is Kind.NUMBER
 
     def _added(self, node: cst.CSTNode) -> list[cst.CSTNode]:
         """The names that ``node`` adds up: ``a`` and ``b`` of ``(a + 2 * b) / n``, ``a`` of ``scaler.scale(a)``."""

@@ -21,8 +21,8 @@ from torchlint.model.syntax.dotted import last_part
 from torchlint.model.syntax.parameters import first_parameter, owner_of
 from torchlint.model.syntax.scopes import Binding
 
-#: An expression, and the part of its value that unpacking gives.
-_Part = tuple[cst.CSTNode, tuple[int, ...]]
+#: An expression, and the part of its value that unpacking gives; or objects, and an attribute of theirs.
+_Part = tuple[cst.CSTNode, tuple[int, ...]] | tuple[Objects, str]
 
 _NOTHING: Objects = frozenset()
 #: Expressions that may be or contain an object.
@@ -91,6 +91,7 @@ class ObjectFlow(ForestFact):
         self._values = module.values
         self._stores = module.fact(Stores)
         self._memo: CyclicMemo[_Part, Objects] = CyclicMemo(_NOTHING, _MAX_DEPTH)
+        self._classes_of: dict[Objects, tuple[set[cst.ClassDef], set[cst.ClassDef]]] = {}
 
     # -- entry points
 
@@ -104,30 +105,9 @@ class ObjectFlow(ForestFact):
         """The objects inside the container ``node``."""
         return self._inside(self.of(node, path))
 
-    def attribute(self, owners: Iterable[Object], name: str) -> Objects:
+    def attribute(self, owners: Objects, name: str) -> Objects:
         """What the attribute ``name`` of these objects may hold."""
-        owners = list(owners)
-        found: set[Object] = set()
-        classes = {definition for owner in owners if (definition := self.class_of(owner)) is not None}
-        for definition in classes:
-            method = self._definitions.method(definition, name)
-            if method is not None:
-                found.add(method)
-            for scope in (self._tree.scopes[item] for item in self._definitions.lineage(definition)):
-                for binding in scope.bindings.get(name, []):
-                    if binding.kind == "assign":
-                        found |= self.of(binding.value, binding.path)
-        stored = False
-        for base, value, _ in self._stores.attributes.get(name, ()):
-            if self._same_owner(base, owners):
-                stored = True
-                found |= self.of(value)
-        for container, value, _ in self._stores.containers.get(name, ()):
-            if isinstance(container, cst.Attribute) and self._same_owner(container.value, owners):
-                found |= self.of(value)
-        if not stored and not found:
-            found.update(part_of(owner, name) for owner in owners if not isinstance(owner, str))
-        return frozenset(found)
+        return self._memo.get((owners, name), self._find)
 
     def class_of(self, found: Object) -> cst.ClassDef | None:
         """The class, if the file defines it, of which ``found`` is an instance."""
@@ -185,6 +165,10 @@ class ObjectFlow(ForestFact):
 
     def _find(self, part: _Part) -> Objects:
         node, path = part
+        if isinstance(path, str):
+            assert isinstance(node, frozenset)
+            return self._find_attribute(node, path)
+        assert isinstance(node, cst.CSTNode)
         if isinstance(node, cst.Name):
             return self._name(node, path)
         if isinstance(node, cst.Attribute):
@@ -291,22 +275,47 @@ class ObjectFlow(ForestFact):
             return base
         return self.attribute(base, attr)
 
-    def _same_owner(self, base: cst.BaseExpression, owners: list[Object]) -> bool:
+    def _find_attribute(self, owners: Objects, name: str) -> Objects:
+        found: set[Object] = set()
+        classes = {definition for owner in owners if (definition := self.class_of(owner)) is not None}
+        for definition in classes:
+            method = self._definitions.method(definition, name)
+            if method is not None:
+                found.add(method)
+            for scope in (self._tree.scopes[item] for item in self._definitions.lineage(definition)):
+                for binding in scope.bindings.get(name, []):
+                    if binding.kind == "assign":
+                        found |= self.of(binding.value, binding.path)
+        stored = False
+        for base, value, _ in self._stores.attributes.get(name, ()):
+            if self._same_owner(base, owners):
+                stored = True
+                found |= self.of(value)
+        for container, value, _ in self._stores.containers.get(name, ()):
+            if isinstance(container, cst.Attribute) and self._same_owner(container.value, owners):
+                found |= self.of(value)
+        if not stored and not found:
+            found.update(part_of(owner, name) for owner in owners if not isinstance(owner, str))
+        return frozenset(found)
+
+    def _same_owner(self, base: cst.BaseExpression, owners: Objects) -> bool:
         """Whether ``base`` may be one of ``owners``; a method's ``self`` may be any object of its class."""
         others = self.of(base)
-        if any(owner in others for owner in owners):
+        if not owners.isdisjoint(others):
             return True
         ours, theirs = self._classes(owners), self._classes(others)
-        return bool((ours[0] & (theirs[0] | theirs[1])) | (ours[1] & theirs[0]))
+        return not (ours[0].isdisjoint(theirs[0]) and ours[0].isdisjoint(theirs[1]) and ours[1].isdisjoint(theirs[0]))
 
-    def _classes(self, objects: Iterable[Object]) -> tuple[set[cst.ClassDef], set[cst.ClassDef]]:
+    def _classes(self, objects: Objects) -> tuple[set[cst.ClassDef], set[cst.ClassDef]]:
         """The classes, with their bases, of each ``self`` and of each instance among ``objects``."""
-        found: tuple[set[cst.ClassDef], set[cst.ClassDef]] = (set(), set())
-        for item in objects:
-            definition = self.class_of(item)
-            if definition is not None:
-                found[isinstance(item, cst.Call)].update(self._definitions.lineage(definition))
-        return found
+        known = self._classes_of.get(objects)
+        if known is None:
+            known = self._classes_of[objects] = (set(), set())
+            for item in objects:
+                definition = self.class_of(item)
+                if definition is not None:
+                    known[isinstance(item, cst.Call)].update(self._definitions.lineage(definition))
+        return known
 
     def _call(self, node: cst.Call, path: tuple[int, ...]) -> Objects:
         name = self._names.resolve(node.func)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import cached_property
 from operator import itemgetter
@@ -21,14 +21,7 @@ from torchlint.model.training.discarded_graphs import DiscardedGraphs
 from torchlint.model.training.evaluation import Evaluation
 from torchlint.model.training.exclusions import Exclusions
 from torchlint.model.training.frozen import Frozen, freezes
-from torchlint.model.training.function_words import (
-    ACTING,
-    CHECKING,
-    EVALUATING,
-    USING,
-    says_training,
-    words_of,
-)
+from torchlint.model.training.function_words import ACTING, CHECKING, EVALUATING, USING, says_training, words_of
 from torchlint.model.training.grad_mode import GradMode, GradModes
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.inference_scripts import InferenceScripts
@@ -59,6 +52,7 @@ class Inference:
         self._exclusions = module.fact(Exclusions)
         self._discarded = module.fact(DiscardedGraphs)
         self._uses = module.fact(OutputUses)
+        self._shared = module.fact(SharedSteps)
         self._trials = module.fact(TrialRuns)
         self._training: dict[cst.FunctionDef, tuple[list[cst.Call], Counter[cst.CSTNode]]] = {}
 
@@ -128,11 +122,14 @@ class Inference:
                 found.setdefault(home, []).append(call)
         return found
 
-    @cached_property
-    def _indirect(self) -> dict[cst.Call, cst.BaseExpression]:
-        """The calls of functions that run a network for training too, as ``self.step(batch)``, and that network."""
-        steps = self._module.fact(SharedSteps).networks
-        return {call: network for call, network in steps.items() if self._module.is_own(call)}
+    @property
+    def _indirect(self) -> Iterator[cst.Call]:
+        """The calls of functions that run a network for training too, as ``self.step(batch)``."""
+        for call in self._module.tree.calls_in(self._module.root):
+            home = self._module.function_of(call)
+            if home is None or not self._exclusions.of_place(home):
+                if self._shared.network(call) is not None:
+                    yield call
 
     @cached_property
     def _is_out_of_reach(self) -> bool:
@@ -157,7 +154,7 @@ class Inference:
             return None  # it switches gradients off itself, as a filter may do, or needs them, as MAML does
         if any(map(self._exclusions.is_inference_itself, run)):
             return None  # reported where the method runs the network
-        model = self._indirect.get(call) or module.fact(Networks).network_of(call)
+        model = self._shared.network(call) or module.fact(Networks).network_of(call)
         volatile = module.fact(VolatileInputs).of(call)
         phases = self._evaluating_phases(call, function)
         if phases and function is not None:
@@ -195,7 +192,9 @@ class Inference:
         forwards, steps = self._training[function]
         if any(other is not call for other in forwards[:2]):
             return True
-        shared = self._module.definitions.called(call, self._module.values) if call in self._indirect else ()
+        shared = (
+            self._module.definitions.called(call, self._module.values) if self._shared.network(call) is not None else ()
+        )
         return any(steps[item] > 1 for item in shared)
 
     def _training_in(self, function: cst.FunctionDef) -> tuple[list[cst.Call], Counter[cst.CSTNode]]:
@@ -208,7 +207,7 @@ class Inference:
             and module.fact(Networks).runs_network(call)
             and module.fact(VolatileInputs).of(call) is None
         ]
-        steps = (call for call in calls if call in self._indirect)
+        steps = (call for call in calls if self._shared.network(call) is not None)
         return forwards, Counter(item for call in steps for item in module.definitions.called(call, module.values))
 
     def _recorded_forward(
@@ -332,9 +331,11 @@ class Inference:
         return None
 
     def _is_held_out(self, loop: cst.For) -> bool:
-        names = [part.value for part in self._module.tree.nodes_in(loop.iter) if isinstance(part, cst.Name)]
-        names += [part.attr.value for part in self._module.tree.nodes_in(loop.iter) if isinstance(part, cst.Attribute)]
-        return any(HELD_OUT.search(name) for name in names)
+        return any(
+            HELD_OUT.search(part.value if isinstance(part, cst.Name) else part.attr.value)
+            for part in self._module.tree.nodes_in(loop.iter)
+            if isinstance(part, (cst.Name, cst.Attribute))
+        )
 
     def outermost_loop(self, call: cst.Call) -> cst.For | cst.While | None:
         """The largest loop around ``call`` in its function that does not train."""
@@ -348,11 +349,9 @@ class Inference:
     def _in_training_mode(self, call: cst.Call, function: cst.FunctionDef | None) -> InferenceSite | None:
         module = self._module
         model = module.fact(Networks).network_of(call)
-        text = dotted_name(model)
-        if text is None or _MOVING_TARGETS.search(text) or call in module.fact(Sampling).all:
+        text = dotted_name(model)  # without arguments, it is a method for this purpose, which may leave out dropout
+        if text is None or not call.args or _MOVING_TARGETS.search(text) or call in module.fact(Sampling).all:
             return None
-        if not call.args:
-            return None  # a method for this purpose, which may leave out dropout
         if module.fact(Networks).runs_only_parts(call) or self._is_kept_in_training_mode(text):
             return None  # the layers whose mode matters may be in others, or the mode is meant
         phase = next(filter(says_evaluation, self._evaluating_phases(call, function)), None)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import cached_property
-
 import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
@@ -21,32 +18,36 @@ class SharedSteps(ForestFact):
 
     def __init__(self, module: Forest) -> None:
         self._module = module
+        self._run: dict[cst.FunctionDef, cst.BaseExpression | None] = {}
+        self._networks: dict[cst.Call, cst.BaseExpression | None] = {}
 
-    @cached_property
-    def networks(self) -> dict[cst.Call, cst.BaseExpression]:
-        """The calls of such functions, and the network that each runs, as the place of the call names it."""
-        found: dict[cst.Call, cst.BaseExpression] = {}
-        for function, network in self._functions.items():
-            for call in self._module.fact(Dispatch).callers(function):
-                given = self._at_call(call, function, network)
-                if given is not None:
-                    found.setdefault(call, given)
-        return found
+    def network(self, call: cst.Call) -> cst.BaseExpression | None:
+        """The network that the function which ``call`` runs shares, as the place of the call names it; None if none."""
+        if call not in self._networks:
+            given = (
+                self._at_call(call, function, network)
+                for function in self._module.fact(Dispatch).run(call)
+                if (network := self._network_in(function)) is not None
+            )
+            self._networks[call] = next(filter(None, given), None)
+        return self._networks[call]
 
-    @cached_property
-    def _functions(self) -> dict[cst.FunctionDef, cst.BaseExpression]:
-        """The functions that run a network for a backward pass elsewhere, and that network."""
-        return dict(reversed(list(self._all())))  # the first network of each
+    def _network_in(self, function: cst.FunctionDef) -> cst.BaseExpression | None:
+        """The first network that ``function`` runs for a backward pass elsewhere."""
+        if function not in self._run:
+            self._run[function] = self._find_network_in(function)
+        return self._run[function]
 
-    def _all(self) -> Iterator[tuple[cst.FunctionDef, cst.BaseExpression]]:
+    def _find_network_in(self, function: cst.FunctionDef) -> cst.BaseExpression | None:
         module, gradients, networks = self._module, self._module.fact(Gradients), self._module.fact(Networks)
-        for call in module.tree.calls:
-            if not gradients.carries_gradient(call) or not networks.runs_network(call):
-                continue
-            function = module.tree.function_of(call)
-            if isinstance(function, cst.FunctionDef) and not gradients.trains(function):
-                if not module.fact(GradModes).disables(function):
-                    yield function, networks.network_of(call)
+        forwards = [
+            call
+            for call in module.tree.calls_in(function.body)
+            if module.tree.function_of(call) is function and networks.runs_network(call)
+        ]
+        if not forwards or gradients.trains(function) or module.fact(GradModes).disables(function):
+            return None
+        return next((networks.network_of(call) for call in forwards if gradients.carries_gradient(call)), None)
 
     def _at_call(
         self, call: cst.Call, function: cst.FunctionDef, network: cst.BaseExpression
