@@ -184,7 +184,7 @@ class Forest:
         """``node`` as libcst parses it, with white space, punctuation and comments: trees are made without them."""
         statement = self.tree.top_level(node)
         assert statement is not None
-        found = self.positions.full(node, statement)
+        found = self.positions.full(node, statement, self.tree.class_member(node))
         assert isinstance(found, type(node))
         return found
 

@@ -8,6 +8,8 @@ from array import array
 from collections.abc import Sequence
 from typing import Any
 
+import libcst as cst
+
 #: What may be between two tokens.
 BLANKS = re.compile(r"(?:[ \t\f]|\\?(?:\r\n|\r|\n)|#[^\r\n]*)*")
 ROW_END = re.compile(r"\r\n|\r|\n")
@@ -63,6 +65,14 @@ class AstPlaces:
                 return
             start, end = self._inner(start, end, source.elts[-1])
         self._spans[id(node)] = (start, end)
+
+    def _note_last(self, name: cst.Name, source: ast.Attribute) -> None:
+        """Store where the name at the end of an attribute is, which Python's tree does not tell."""
+        assert self._spans is not None
+        end = self._end(source)
+        start = end - len(name.value)
+        if self._text[start:end] == name.value:
+            self._spans[id(name)] = (start, end)
 
     def _inner(self, start: int, end: int, last: ast.expr) -> tuple[int, int]:
         """The offsets of what is in the parentheses from `start` to `end`, which ends with a node."""

@@ -11,6 +11,7 @@ import ast
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -49,12 +50,20 @@ def converted_pieces(text: str, tree: ast.Module, spans: Sequence[tuple[int, int
     return found
 
 
-def converted_members(text: str) -> list[Callable[[], tuple[cst.CSTNode, dict[int, tuple[int, int]]]]]:
-    """For each function and class directly in a class at the top level, what makes its tree and the offsets in it."""
+@dataclass(frozen=True)
+class Member:
+    """A function or class directly in a class at the top level."""
+
+    code: str  #: its rows, with decorators
+    convert: Callable[[], tuple[cst.CSTNode, dict[int, tuple[int, int]]]]  #: makes its tree and the offsets in it
+
+
+def converted_members(text: str) -> list[Member]:
+    """The functions and classes directly in the classes at the top level, in order."""
     tree = ast.parse(text)
     conversion = _Conversion(text, {})
     return [
-        partial(conversion.member, inner)
+        Member(conversion.rows_of(inner), partial(conversion.member, inner))
         for statement in tree.body
         if isinstance(statement, ast.ClassDef)
         for inner in statement.body
@@ -66,8 +75,13 @@ class _Conversion(Expressions):
     """The conversion of one text."""
 
     def first_offset(self, statement: ast.stmt) -> int:
-        """Where the row of a top-level statement begins, or that of its first decorator."""
+        """Where the row of a statement begins, or that of its first decorator."""
         return self._starts[first_row(statement, self._text, self._starts) - 1]
+
+    def rows_of(self, statement: ast.stmt) -> str:
+        """The rows of a statement, with its decorators."""
+        end = statement.end_lineno or statement.lineno
+        return self._text[self.first_offset(statement) : self._starts[end] if end < len(self._starts) else None]
 
     def module(self, statements: Sequence[ast.stmt], start: int, end: int) -> cst.Module:
         """The tree of a part of the text that consists of these statements."""

@@ -85,7 +85,10 @@ class Expressions(AstPlaces):
         return nodes.new_name(node.id) if node.id.isascii() else self._identifier(node.id)
 
     def _on_attribute(self, node: ast.Attribute) -> cst.CSTNode:
-        return nodes.new_attribute(self._expression(node.value), self._identifier(node.attr))
+        attribute = nodes.new_attribute(self._expression(node.value), self._identifier(node.attr))
+        if self._spans is not None:
+            self._note_last(attribute.attr, node)
+        return attribute
 
     def _on_call(self, node: ast.Call) -> cst.CSTNode:
         function = self._expression(node.func)

@@ -8,9 +8,9 @@ from functools import cached_property
 import libcst as cst
 from libcst.metadata import ByteSpanPositionProvider, CodeSpan, MetadataWrapper
 
-from torchlint.model.syntax.conversion import converted, converted_members
+from torchlint.model.syntax.conversion import Member, converted, converted_members
 from torchlint.model.syntax.nodes import pairs
-from torchlint.source.parsing import parse_texts
+from torchlint.source.parsing import ParseError, parse_texts
 from torchlint.source.stack import with_large_stack
 
 
@@ -25,6 +25,7 @@ class ConvertedPlaces:
         self._text = text
         self._spans: dict[cst.CSTNode, tuple[int, int]] = {}
         self._is_complete = False
+        self._member_twins: dict[cst.CSTNode, Mapping[cst.CSTNode, cst.CSTNode]] = {}
 
     def get(self, node: cst.CSTNode, member: cst.CSTNode | None = None) -> tuple[int, int] | None:
         """The offsets of a node of this piece; None of others.
@@ -44,7 +45,7 @@ class ConvertedPlaces:
             if member is None or member not in self._members:
                 return False
             if member not in self._spans:
-                self._add(member, *self._members[member]())
+                self._add(member, *self._members[member].convert())
         except RecursionError:
             return False
         return True
@@ -63,8 +64,8 @@ class ConvertedPlaces:
         self._spans |= {node: spans[id(twin)] for node, twin in pairs(mine, again) if id(twin) in spans}
 
     @cached_property
-    def _members(self) -> dict[cst.CSTNode, Callable[[], tuple[cst.CSTNode, Mapping[int, tuple[int, int]]]]]:
-        """The functions and classes of the classes in this piece, with what converts them again."""
+    def _members(self) -> dict[cst.CSTNode, Member]:
+        """The functions and classes of the classes in this piece."""
         mine = [
             inner
             for statement in self._tree.body
@@ -74,9 +75,25 @@ class ConvertedPlaces:
         ]
         return dict(zip(mine, converted_members(self._text), strict=True)) if mine else {}
 
-    def full(self, node: cst.CSTNode) -> cst.CSTNode | None:
-        """A node of this piece as libcst parses it, with white space, punctuation and comments; None of others."""
+    def full(self, node: cst.CSTNode, member: cst.CSTNode | None = None) -> cst.CSTNode | None:
+        """A node of this piece as libcst parses it, with white space, punctuation and comments; None of others.
+
+        ``member`` is as for `get`.
+        """
+        if member is not None and member is not node and member in self._members:  # its own comments are outside of it
+            if member not in self._member_twins:
+                self._member_twins[member] = self._twins_in(member)
+            return self._member_twins[member].get(node) or self._twins.get(node)
         return self._twins.get(node)
+
+    def _twins_in(self, member: cst.CSTNode) -> Mapping[cst.CSTNode, cst.CSTNode]:
+        """The nodes of a member with what libcst parses of it alone; none if it cannot, or sees another tree."""
+        try:
+            (definition,) = parse_texts([f"class _:\n{self._members[member].code}"])[0].body
+            assert isinstance(definition, cst.ClassDef)
+            return dict(pairs(member, definition.body.body[0]))
+        except (ParseError, ValueError):
+            return {}
 
     @cached_property
     def _parsed(self) -> cst.Module:
@@ -113,7 +130,7 @@ class Places:
             start, end = self._offsets[start], self._offsets[min(end, last)]
         return start, end
 
-    def full(self, node: cst.CSTNode) -> cst.CSTNode | None:
+    def full(self, node: cst.CSTNode, member: cst.CSTNode | None = None) -> cst.CSTNode | None:
         """A node of this piece; None of others."""
         return node if node in self._spans else None
 

@@ -44,9 +44,12 @@ class Positions:
                 return piece.start + span[0], piece.start + span[1]
         raise KeyError(type(node).__name__)  # not the node, whose name would be a whole tree
 
-    def full(self, node: cst.CSTNode, statement: cst.CSTNode) -> cst.CSTNode:
-        """A node of a top-level statement as libcst parses it, with white space, punctuation and comments."""
-        found = self._piece_of[statement].parsed.places.full(node)
+    def full(self, node: cst.CSTNode, statement: cst.CSTNode, member: cst.CSTNode | None) -> cst.CSTNode:
+        """A node as libcst parses it, with white space, punctuation and comments.
+
+        ``statement`` and ``member`` are as for `span`.
+        """
+        found = self._piece_of[statement].parsed.places.full(node, member)
         if found is None:
             raise KeyError(type(node).__name__)
         return found

@@ -208,10 +208,17 @@ class Steps(ForestFact):
         inside = self._module.tree.calls_in(function.body)
         if not any(self._steps_optimizer(call) for call in inside):
             return False
-        if any(self._module.value(call).kind is Kind.OPTIMIZER for call in inside):
+        if any(map(self._makes_optimizer, inside)):
             return False  # it trains from the beginning, as with `optimizer.step(closure)` of L-BFGS
         takes_gradients = any(is_backward(call) or self._is_gradient(call) for call in inside)
         return takes_gradients or self._is_within_step(function, {function})
+
+    def _makes_optimizer(self, call: cst.Call) -> bool:
+        """Whether ``call`` makes an optimizer, by its name or as a function of the program: values take longer."""
+        if "optim" not in (self._module.name_of(call.func) or last_name(call.func)).lower():
+            if not self._module.definitions.called(call, self._module.values):
+                return False
+        return self._module.value(call).kind is Kind.OPTIMIZER
 
     def _is_gradient(self, call: cst.Call) -> bool:
         """``torch.autograd.grad(loss, model.parameters())``."""
