@@ -93,11 +93,9 @@ class FullPrecisionMatmul(Rule):
         from torchlint.model.numerics.precision import Precision
 
         precision = module.fact(Precision)
-        if precision.float32_training and not precision.loses_on_probabilities:
+        found = precision.float32_product
+        if found is None or (precision.float32_training and not precision.loses_on_probabilities):
             return  # TL301 reports what autocast speeds up without other changes
-        found = module.fact(Precision).float32_product
-        if found is None:
-            return
         forward, layer = found
         yield self.diagnostic(
             module,

@@ -84,6 +84,11 @@ _PROOFS: tuple[tuple[Version, str], ...] = (
     ((2, 0), r"\btorch\.(?:compile|set_default_device)\b|\btorch\.func\.\w|\.scaled_dot_product_attention\b"),
 )
 _PATTERNS = tuple((version, re.compile(pattern)) for version, pattern in _PROOFS)
+#: One of these words is in each of them; to look for words takes a tenth of the time.
+_WORDS = (
+    *("accelerator", "flex_attention", "GradScaler", "sdpa_kernel", "torch.export", "torch.compile"),
+    *("set_default_device", "torch.func", "scaled_dot_product_attention"),
+)
 #: Code that checks the version, or handles a missing name, may run with an older torch as well.
 _GUARD = re.compile(
     r"hasattr\(|getattr\(torch|version|except\s*\(?[^\n:]*(?:Attribute|Import|ModuleNotFound)Error", re.IGNORECASE
@@ -92,7 +97,7 @@ _GUARD = re.compile(
 
 def needed_by(text: str) -> Version | None:
     """The torch that a Python file needs, as the names show that it uses; None if it may run with any."""
-    if "torch" not in text or not any(pattern.search(text) for _, pattern in _PATTERNS):
+    if "torch" not in text or not any(word in text for word in _WORDS):
         return None
     code = code_of(text)
     if _GUARD.search(code):

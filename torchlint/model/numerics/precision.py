@@ -157,21 +157,11 @@ class Precision:
     def float32_product(self) -> tuple[cst.Call, Call] | None:
         """The first forward in a loop whose network multiplies matrices in float32, and the layer that does."""
         module = self._module
-        if (
-            not module.fact(Devices).uses_cuda
-            or self.is_chosen
-            or self.is_double
-            or self.plays_games
-            or self.needs_digits
-        ):
+        if not module.fact(Devices).uses_cuda or not any(map(self._is_repeated, module.tree.calls_in(module.root))):
             return None
-        for call in module.tree.calls:
-            repeated = module.fact(Loops).around(call) or nearest(module.tree, call, *COMPREHENSIONS)
-            if not repeated or not module.fact(Networks).runs_network(call):
-                continue
-            owner = module.tree.class_of(module.function_of(call) or call)
-            if owner is not None and module.values.instance(owner).kind is Kind.MODULE:
-                continue  # a part of a network, which others run
+        if self.is_chosen or self.is_double or self.plays_games or self.needs_digits:
+            return None
+        for call in filter(self._is_repeated, module.tree.calls):
             network = module.fact(Networks).network_of(call)
             layers = module.fact(NetworkLayers).of(network)
             largest = module.fact(Sizes).largest(network)
@@ -183,6 +173,16 @@ class Precision:
             if found is not None:
                 return call, found
         return None
+
+    def _is_repeated(self, call: cst.Call) -> bool:
+        """Whether ``call`` runs a network in a loop, and not as a part of a network, which others run."""
+        module = self._module
+        if not (module.fact(Loops).around(call) or nearest(module.tree, call, *COMPREHENSIONS)):
+            return False
+        if not module.fact(Networks).runs_network(call):
+            return False
+        owner = module.tree.class_of(module.function_of(call) or call)
+        return owner is None or module.values.instance(owner).kind is not Kind.MODULE
 
     def _is_moved_to_host(self, network: cst.BaseExpression) -> bool:
         """Whether all moves of ``network`` in its file go to the CPU: ``self.net.to(device)``, which is "cpu"."""

@@ -18,36 +18,37 @@ class SharedSteps(ForestFact):
 
     def __init__(self, module: Forest) -> None:
         self._module = module
-        self._run: dict[cst.FunctionDef, cst.BaseExpression | None] = {}
+        self._forwards: dict[cst.FunctionDef, list[cst.Call]] = {}
         self._networks: dict[cst.Call, cst.BaseExpression | None] = {}
 
     def network(self, call: cst.Call) -> cst.BaseExpression | None:
         """The network that the function which ``call`` runs shares, as the place of the call names it; None if none."""
         if call not in self._networks:
-            given = (
-                self._at_call(call, function, network)
-                for function in self._module.fact(Dispatch).run(call)
-                if (network := self._network_in(function)) is not None
-            )
+            given = (self._shared_by(call, function) for function in self._module.fact(Dispatch).run(call))
             self._networks[call] = next(filter(None, given), None)
         return self._networks[call]
 
-    def _network_in(self, function: cst.FunctionDef) -> cst.BaseExpression | None:
-        """The first network that ``function`` runs for a backward pass elsewhere."""
-        if function not in self._run:
-            self._run[function] = self._find_network_in(function)
-        return self._run[function]
+    def _shared_by(self, call: cst.Call, function: cst.FunctionDef) -> cst.BaseExpression | None:
+        """What the place of a call names the first network that ``function`` runs for a backward pass elsewhere."""
+        if function not in self._forwards:
+            self._forwards[function] = self._forwards_in(function)
+        forwards, networks = self._forwards[function], self._module.fact(Networks)
+        given = {item: self._at_call(call, function, networks.network_of(item)) for item in forwards}
+        if not any(given.values()):
+            return None
+        carries_gradient = self._module.fact(Gradients).carries_gradient  # asked last, as it takes longest
+        return next((given[item] for item in forwards if carries_gradient(item)), None)
 
-    def _find_network_in(self, function: cst.FunctionDef) -> cst.BaseExpression | None:
-        module, gradients, networks = self._module, self._module.fact(Gradients), self._module.fact(Networks)
-        forwards = [
+    def _forwards_in(self, function: cst.FunctionDef) -> list[cst.Call]:
+        """The calls that run a network in a function that trains none, and leaves gradients on."""
+        module = self._module
+        if module.fact(Gradients).trains(function) or module.fact(GradModes).disables(function):
+            return []
+        return [
             call
             for call in module.tree.calls_in(function.body)
-            if module.tree.function_of(call) is function and networks.runs_network(call)
+            if module.tree.function_of(call) is function and module.fact(Networks).runs_network(call)
         ]
-        if not forwards or gradients.trains(function) or module.fact(GradModes).disables(function):
-            return None
-        return next((networks.network_of(call) for call in forwards if gradients.carries_gradient(call)), None)
 
     def _at_call(
         self, call: cst.Call, function: cst.FunctionDef, network: cst.BaseExpression
