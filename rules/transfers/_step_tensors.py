@@ -311,7 +311,8 @@ class StepTensors(ForestFact):
 
     def is_addend(self, node: cst.CSTNode) -> bool:
         """Whether ``node`` is a name that is added to such a loss, and no weight of one."""
-        return (dotted_name(node), self._module.function_of(node)) in self._addends
+        place = (dotted_name(node), self._module.function_of(node))
+        return place in self._terms and place in self._addends  # each addend is a term, and those are found sooner
 
     @cached_property
     def _addends(self) -> set[_Variable]:

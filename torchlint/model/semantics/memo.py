@@ -29,13 +29,15 @@ class CyclicMemo(Generic[_Key, _Answer]):
         self._running: set[Hashable] = set()
         self._depth = 0
         self._is_cut = False  #: whether a cycle cut short what is being looked for
-        self._provisional: list[_Key] = []  #: keys of answers that a cycle cut short
+        self._provisional: dict[_Key, None] = {}  #: keys of answers that a cycle cut short
         self._forgotten = 0
 
     def get(self, key: _Key, find: Callable[[_Key], _Answer]) -> _Answer:
         """The answer for ``key``, which ``find`` looks for unless it is known."""
         known = self._known.get(key)
         if known is not None:
+            if self._provisional and key in self._provisional:
+                self._is_cut = True  # so is what it is needed for
             return known
         if key in self._running or self._depth > self._max_depth:
             self._is_cut = True
@@ -54,7 +56,7 @@ class CyclicMemo(Generic[_Key, _Answer]):
             if self._provisional:
                 self._forget_provisional()
         elif self._is_cut and not self._is_settled(answer):
-            self._provisional.append(key)
+            self._provisional[key] = None
         self._is_cut = (outer or self._is_cut) and bool(self._running)
         return answer
 
