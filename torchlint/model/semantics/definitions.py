@@ -59,8 +59,6 @@ class Definitions(Classes):
         self._registries = Registries(tree, names, self)
         self._callers: dict[cst.CSTNode, Callers] = {}
         self._reachable: dict[cst.CSTNode, list[cst.FunctionDef | cst.ClassDef]] = {}
-        self._resolving: set[cst.CSTNode] = set()
-        self.cuts = 0  #: how many times the callers of a function counted as unknown, as they were being looked for
         #: By function the scopes that bind it, and the names they bind it to.
         self._homes: dict[cst.CSTNode, dict[tuple[Scope, str], None]] | None = None
         self._named_callers: dict[tuple[Scope, str], Callers] = {}
@@ -177,18 +175,13 @@ class Definitions(Classes):
     def callers(self, function: cst.FunctionDef, values: Evaluator) -> Callers:
         """The calls of ``function`` within the file."""
         known = self._callers.get(function)
-        if known is not None:
-            return known
-        if function in self._resolving:
-            self.cuts += 1
-            return Callers((), False)
-        self._resolving.add(function)
-        try:
-            found = self._find_callers(function, values)
-        finally:
-            self._resolving.discard(function)
-        self._callers[function] = found
-        return found
+        if known is None:
+            key = (Definitions.callers, function)
+            found, is_final = values.guard(key, lambda: self._find_callers(function, values), Callers((), False))
+            if is_final:
+                self._callers[function] = found
+            return found
+        return known
 
     def _find_callers(self, function: cst.FunctionDef, values: Evaluator) -> Callers:
         name = function.name.value

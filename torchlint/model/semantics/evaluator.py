@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Protocol, TypeVar
 
 import libcst as cst
@@ -21,6 +21,9 @@ class Evaluator(Protocol):
 
     def attempt(self, find: Callable[[], _Found]) -> tuple[_Found, bool]:
         """What ``find`` gives, and whether it is final: no cycle cut short a value that it may have used."""
+
+    def guard(self, key: Hashable, find: Callable[[], _Found], unknown: _Found) -> tuple[_Found, bool]:
+        """The same; ``unknown`` while the same ``key`` is being looked for."""
 
 
 class FlowEvaluator(Evaluator, Protocol):

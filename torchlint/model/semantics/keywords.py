@@ -50,8 +50,6 @@ class Keywords:
         self._reads = DictReads(tree, names, definitions, values)
         self._objects = ObjectItems(names, values, written)
         self._passed: dict[tuple[cst.Call, str], Entries] = {}
-        #: answers that a cycle cut short, and those being looked for, until the outermost question is answered
-        self._provisional: dict[tuple[cst.Call, str], Entries] = {}
 
     def passed(self, call: cst.Call, name: str) -> Entries:
         """What the dictionaries that ``call`` unpacks give for the parameter ``name``."""
@@ -59,19 +57,9 @@ class Keywords:
         known = self._passed.get(key)
         if known is not None:
             return known
-        if key in self._provisional:
-            self._definitions.cuts += 1
-            return self._provisional[key]
-        is_outermost = not self._provisional
-        self._provisional[key] = _UNKNOWN
-        try:
-            found, is_final = self._values.attempt(lambda: self._find_passed(call, name))
-            (self._passed if is_final else self._provisional)[key] = found
-            if is_final:
-                del self._provisional[key]
-        finally:
-            if is_outermost:
-                self._provisional.clear()
+        found, is_final = self._values.guard(key, lambda: self._find_passed(call, name), _UNKNOWN)
+        if is_final:
+            self._passed[key] = found
         return found
 
     def _find_passed(self, call: cst.Call, name: str) -> Entries:

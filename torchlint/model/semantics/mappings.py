@@ -32,7 +32,6 @@ class Mappings:
         self._definitions = definitions
         self._values = values
         self._found: dict[cst.CSTNode, list[cst.Arg]] | None = None
-        self._is_finding = False
 
     def items_for(self, function: cst.FunctionDef | cst.Lambda, param: cst.Param) -> list[cst.BaseExpression]:
         """What a function takes the items of, one by one, as ``param``: ``map(lambda t: t.cuda(), (text, images))``.
@@ -84,14 +83,8 @@ class Mappings:
         """By function or lambda the arguments by which calls get it, in order to apply it to items."""
         if self._found is not None:
             return self._found
-        if self._is_finding:
-            self._definitions.cuts += 1
-            return {}
-        self._is_finding = True
-        try:
-            found, is_final = self._values.attempt(self._find)
-        finally:
-            self._is_finding = False
+        nothing: dict[cst.CSTNode, list[cst.Arg]] = {}
+        found, is_final = self._values.guard(Mappings, self._find, nothing)
         if is_final:
             self._found = found
         return found

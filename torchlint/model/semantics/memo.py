@@ -60,16 +60,25 @@ class CyclicMemo(Generic[_Key, _Answer]):
         self._is_cut = (outer or self._is_cut) and bool(self._running)
         return answer
 
-    def guard(self, key: Hashable, find: Callable[[], _Answer]) -> _Answer:
-        """What ``find`` gives, which is not kept; within a cycle through ``key`` the unknown answer."""
+    def guard(self, key: Hashable, find: Callable[[], _Found], unknown: _Found) -> tuple[_Found, bool]:
+        """What ``find`` gives, and whether it is final: no cycle through an open question cut it short.
+
+        It is not kept here. Within a cycle through ``key`` it is ``unknown``.
+        """
         if key in self._running:
             self._is_cut = True
-            return self._unknown
+            return unknown, False
+        outer, self._is_cut = self._is_cut, False
         self._running.add(key)
         try:
-            return find()
+            found = find()
         finally:
             self._running.discard(key)
+        is_final = not self._is_cut or not self._running
+        if not self._running and self._provisional:
+            self._forget_provisional()
+        self._is_cut = (outer or self._is_cut) and bool(self._running)
+        return found, is_final
 
     def attempt(self, find: Callable[[], _Found]) -> tuple[_Found, bool]:
         """What ``find`` gives, and whether it is final: no cycle cut short an answer that it may have used."""

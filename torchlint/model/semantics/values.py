@@ -92,19 +92,20 @@ class Values:
 
     def _once(self, key: Hashable, evaluate: Callable[[], Value]) -> Value:
         """What ``evaluate`` gives, kept under ``key`` unless a cycle cut it short, or something it may have used."""
-        known = self._shared.get(key)
-        if known is not None:
-            return known
-        value, is_final = self.attempt(evaluate)
-        if is_final:
+        if key not in self._shared:
+            value, is_final = self.attempt(evaluate)
+            if not is_final:
+                return value
             self._shared[key] = value
-        return value
+        return self._shared[key]
 
     def attempt(self, find: Callable[[], _T]) -> tuple[_T, bool]:
         """What ``find`` gives, and whether it is final: no cycle cut short a value that it may have used."""
-        cuts = self._definitions.cuts
-        found, is_final = self._memo.attempt(find)
-        return found, is_final and cuts == self._definitions.cuts
+        return self._memo.attempt(find)
+
+    def guard(self, key: Hashable, find: Callable[[], _T], unknown: _T) -> tuple[_T, bool]:
+        """The same; ``unknown`` while the same ``key`` is being looked for."""
+        return self._memo.guard(key, find, unknown)
 
     def binding_value(self, binding: Binding) -> Value:
         """What ``binding`` gives its name."""
@@ -354,13 +355,12 @@ class Values:
         if not returned and not returned.shapes and handed is not None:
             moves = [moved_to(move, self) for move in replaced]
             returned = replace(self.of(handed), device=next((device for device in moves if device), None))
-        if not returned and definition.name.value == "cycle":
-            return self._passed_through(node)
-        return returned
+        is_cycle = not returned and definition.name.value == "cycle"
+        return self._passed_through(node) if is_cycle else returned
 
     def returned(self, function: cst.FunctionDef, reached: Returned | None = None) -> Value:
         """What calling ``function`` gives: its returns, all or those that are reached, or an iterable of its yields."""
-        return self._memo.guard((function, reached), lambda: self._returned(function, reached))
+        return self.guard((function, reached), lambda: self._returned(function, reached), UNKNOWN)[0]
 
     def _returned(self, function: cst.FunctionDef, reached: Returned | None) -> Value:
         each = [self.of(item) for item in self._definitions.yields(function)]
