@@ -134,7 +134,7 @@ class RepeatedModules:
 
     def _place(self, move: cst.Call) -> str:
         """To where a call moves something, as it is written."""
-        return "cpu" if called_name(move) == "cpu" else ", ".join(self._module.code(item) for item in move.args)
+        return "cpu" if called_name(move) == "cpu" else ", ".join(self._module.code(item.value) for item in move.args)
 
     def _changes_in_class(self, owner: cst.ClassDef, function: cst.FunctionDef) -> _Changes:
         """What the methods of a class change, without those for constructors except ``function``."""

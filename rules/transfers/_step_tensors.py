@@ -136,7 +136,9 @@ class StepTensors(ForestFact):
         function = owner_of(self._tree, param)
         if function is None or function.name.value != "forward" or param is first_parameter(function):
             return False
-        if param.star == "**" or (param.annotation is not None and "Tensor" not in self._module.code(param.annotation)):
+        if param.star == "**":
+            return False
+        if param.annotation is not None and "Tensor" not in self._module.code(param.annotation.annotation):
             return False
         is_optional = param.default is None or self._module.code(param.default) == "None"
         return is_optional and self._module.fact(StepPlaces).is_forward(function)
@@ -165,7 +167,8 @@ class StepTensors(ForestFact):
 
     def is_item_of_loss(self, node: cst.Subscript) -> bool:
         """Whether a backward pass of the function around ``node`` starts from ``losses["total"]``, or a name for it."""
-        return (self._module.code(node), self._module.function_of(node)) in self._items
+        place = (dotted_name(node.value), self._module.function_of(node))
+        return any(self._module.code(item) == self._module.code(node) for item in self._items.get(place, ()))
 
     def contains_loss(self, node: cst.Name) -> bool:
         """Whether a backward pass starts from an item of the dictionary ``node``, or from the sum of its values."""
@@ -206,8 +209,13 @@ class StepTensors(ForestFact):
                 yield values.func.value
 
     @cached_property
-    def _containers(self) -> set[tuple[str, cst.FunctionDef | None]]:
-        return {(code.partition("[")[0], function) for code, function in self._items}
+    def _containers(self) -> set[_Variable]:
+        """The dictionaries, or those around them, from an item of which backward passes start."""
+        return {
+            (self._module.code(item).partition("[")[0], function)
+            for (_, function), items in self._items.items()
+            for item in items
+        }
 
     def _is_overwritten(self, place: _Variable) -> bool:
         """Whether a function stores in a variable an item that is not on the device: ``losses[k] = v.item()``."""
@@ -227,7 +235,8 @@ class StepTensors(ForestFact):
         return found
 
     @cached_property
-    def _items(self) -> set[tuple[str, cst.FunctionDef | None]]:
+    def _items(self) -> dict[_Variable, list[cst.Subscript]]:
+        """By variable and function the items of dictionaries that backward passes start from."""
         named = [
             self._unreduced(item.value)
             for root in self._started
@@ -235,8 +244,11 @@ class StepTensors(ForestFact):
             for item in self._module.values.reaching.of(root)
             if not item.path
         ]
-        items = [item for item in (*self._started, *named) if isinstance(item, cst.Subscript)]
-        return {(self._module.code(item), self._module.function_of(item)) for item in items if not self._changes(item)}
+        found: dict[_Variable, list[cst.Subscript]] = {}
+        for item in (*self._started, *named):
+            if isinstance(item, cst.Subscript) and not self._changes(item):
+                found.setdefault((dotted_name(item.value), self._module.function_of(item)), []).append(item)
+        return found
 
     def _changes(self, item: cst.Subscript) -> bool:
         """Whether the function around ``losses["total"]`` stores something there that is not on the device."""

@@ -77,7 +77,8 @@ class ParameterValues:
             return []
         if self._object_calls is not None:
             return self._object_calls.get(method, [])
-        found, is_final = self._values.attempt(self._find_calls_of_objects)
+        nothing: dict[cst.CSTNode, list[cst.Call]] = {}
+        found, is_final = self._values.guard(ParameterValues, self._find_calls_of_objects, nothing)
         if is_final:
             self._object_calls = found
         return found.get(method, [])

@@ -233,4 +233,7 @@ def numbers_batches(value: Value) -> bool:
 
 def is_settled(value: Value) -> bool:
     """Whether a cycle that may have cut the value short cannot have changed it, nor what it contains."""
-    return bool(value) and value.sure and all(map(is_settled, (*value.elements, *filter(None, (value.each,)))))
+    inside = value.elements if value.each is None else (*value.elements, value.each)
+    if value.kind is Kind.SEQUENCE and not inside:
+        return False  # what it contains is unknown, maybe for that reason
+    return bool(value) and value.sure and all(map(is_settled, inside))

@@ -74,6 +74,17 @@ class AstPlaces:
         if self._text[start:end] == name.value:
             self._spans[id(name)] = (start, end)
 
+    def _note_arguments(self, made: Sequence[cst.Arg], call: ast.Call) -> None:
+        """Store where the arguments of a call are, except for those in parentheses of their own."""
+        assert self._spans is not None
+        behind = self._end(call.func)
+        items: list[Any] = sorted((*call.args, *call.keywords), key=self._start)
+        for index, (argument, item) in enumerate(zip(made, items, strict=True)):
+            start, end = self._start(item), self._end(item)
+            if self._text[behind:start].count("(") == (index == 0) and type(item) is not ast.GeneratorExp:
+                self._spans[id(argument)] = (start, end)
+            behind = end
+
     def _inner(self, start: int, end: int, last: ast.expr) -> tuple[int, int]:
         """The offsets of what is in the parentheses from `start` to `end`, which ends with a node."""
         behind = self._end(last)

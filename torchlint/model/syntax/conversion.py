@@ -104,7 +104,7 @@ class _Conversion(Expressions):
         """Statements of one block: the small ones of a row are one line."""
         found: list[cst.CSTNode] = []
         row: list[cst.CSTNode] = []
-        previous: ast.stmt | None = None
+        first = previous = None  # the first and the latest small statement of the row
         handlers = _STATEMENTS
         for statement in statements:
             handler = handlers.get(type(statement))
@@ -115,17 +115,25 @@ class _Conversion(Expressions):
                 self._note(node, statement)
             is_compound = type(statement) in _COMPOUND
             if previous is not None and (is_compound or not self._same_row(previous, statement)):
-                found.append(nodes.new_line(tuple(row)))
+                found.append(self._line(row, first, previous))
                 row = []
             if is_compound:
                 found.append(node)
                 previous = None
             else:
                 row.append(node)
+                first = statement if len(row) == 1 else first
                 previous = statement
         if row:
-            found.append(nodes.new_line(tuple(row)))
+            found.append(self._line(row, first, previous))
         return tuple(found)
+
+    def _line(self, row: list[cst.CSTNode], first: ast.stmt | None, last: ast.stmt | None) -> cst.CSTNode:
+        """A row of small statements."""
+        line = nodes.new_line(tuple(row))
+        if self._spans is not None:
+            self._spans[id(line)] = (self._start(first), self._end(last))
+        return line
 
     def _same_row(self, before: ast.stmt, statement: ast.stmt) -> bool:
         """Whether two small statements are parted by a semicolon only."""
@@ -152,6 +160,8 @@ class _Conversion(Expressions):
                 if len(inner) != 1:
                     raise UnconvertibleError("body")
                 assert isinstance(inner[0], cst.SimpleStatementLine)
+                if self._spans is not None:
+                    del self._spans[id(inner[0])]  # a node that is made later may have this `id`
                 return nodes.new_suite(inner[0].body)
         else:
             indent = None
@@ -161,7 +171,10 @@ class _Conversion(Expressions):
                 found = re.compile(r"[ \t\f]*").match(self._text, self._starts[row - 1])
                 indent = found.group() if found else ""
             self._indent = indent
-        return nodes.new_block(self._statements(statements))
+        block = nodes.new_block(self._statements(statements))
+        if self._spans is not None:
+            self._spans[id(block)] = (self._start(first), self._end(statements[-1]))
+        return block
 
     def _on_expr(self, node: ast.Expr) -> cst.CSTNode:
         return nodes.new_expr(self._expression(node.value))

@@ -92,7 +92,7 @@ class Expressions(AstPlaces):
 
     def _on_call(self, node: ast.Call) -> cst.CSTNode:
         function = self._expression(node.func)
-        if not node.keywords:
+        if not node.keywords and self._spans is None:
             arguments = []
             for item in node.args:
                 if type(item) is ast.Starred:
@@ -100,7 +100,10 @@ class Expressions(AstPlaces):
                 else:
                     arguments.append(nodes.new_arg(self._expression(item), None, ""))
             return nodes.new_call(function, tuple(arguments))
-        return nodes.new_call(function, self._arguments(node.args, node.keywords))
+        made = self._arguments(node.args, node.keywords)
+        if self._spans is not None:
+            self._note_arguments(made, node)
+        return nodes.new_call(function, made)
 
     def _arguments(self, positional: Sequence[ast.expr], keywords: Sequence[ast.keyword]) -> tuple[cst.Arg, ...]:
         items: Iterable[Any] = [*positional, *keywords]
@@ -224,7 +227,10 @@ class Expressions(AstPlaces):
             part = nodes.new_index(self._expression(node.value), "*")
         else:
             part = nodes.new_index(self._expression(node), None)
-        return nodes.new_subscript_element(part)
+        element = nodes.new_subscript_element(part)
+        if self._spans is not None and self._text.startswith(("]", ","), self._skip(self._end(node))):  # no parentheses
+            self._spans[id(part)] = self._spans[id(element)] = (self._start(node), self._end(node))
+        return element
 
     def _on_binary(self, node: ast.BinOp) -> cst.CSTNode:
         return nodes.new_binary(

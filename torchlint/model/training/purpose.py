@@ -91,7 +91,8 @@ class Purposes(ForestFact):
                 *unreached.replaced(root),
                 *unreached.branches(root, self._is_seen_whole),
             )
-            known = self._dead_spans[root] = list(map(self._forest.span, unused))
+            bodies = (item.body if isinstance(item, cst.Else) else item for item in unused)
+            known = self._dead_spans[root] = list(map(self._forest.span, bodies))
         return any(start <= offset < end for start, end in known) or self._forest.fact(Failures).has(offset)
 
     def runs_once(self, node: cst.CSTNode) -> bool:
