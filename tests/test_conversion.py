@@ -127,6 +127,20 @@ def test_a_node_is_found_with_its_white_space() -> None:
     assert module.code(call.args[0].value) == "a"
 
 
+def test_white_space_in_a_method_is_that_of_the_class() -> None:
+    method = '    @g\n    def f(self):\n        # why\n        return h ( (a) , """b\n""")\n'
+    module = Module.parse(f"class A:\n    x = 1\n\n    # a method\n{method}\n\nclass B:\n{method}")
+    for call, statement in zip(module.tree.calls, module.tree.functions, strict=True):
+        assert cst.Module([]).code_for_node(module.full(call)) == 'h ( (a) , """b\n""")'
+        assert module.is_parenthesized(call.args[0].value)
+        assert not module.is_parenthesized(call.args[1].value)
+        row = module.tree.parent(module.tree.statement_of(call))
+        assert isinstance(row, cst.SimpleStatementLine)
+        assert [line.comment.value for line in module.full(row).leading_lines if line.comment] == ["# why"]
+        comments = [line.comment.value for line in module.full(statement).leading_lines if line.comment]
+        assert comments == (["# a method"] if statement is module.tree.functions[0] else [])
+
+
 @pytest.mark.parametrize("name", ["AsName", "Arg", "Element", "Index", "SimpleStatementLine", "IndentedBlock", "Param"])
 def test_nodes_that_python_does_not_have_are_found_too(name: str) -> None:
     text = "def f(a, b=1):\n    with open(x) as y:  # why\n        y[0], [z] = g(1)\n"

@@ -27,3 +27,21 @@ def test_an_answer_from_a_provisional_one_is_provisional() -> None:
     # `b` is cut short while `a` is looked for, and `c` takes that answer of `b`: neither may stay
     assert _reached("c", "a") == _reached("c") == "abc"
     assert _reached("d", "a") == _reached("d") == "abcd"
+
+
+def test_a_guarded_question_is_unknown_to_itself() -> None:
+    memo: CyclicMemo[str, str] = CyclicMemo("", 60)
+    finals: list[bool] = []
+
+    def listed() -> str:
+        found, is_final = memo.guard("list", lambda: memo.get("a", find) + "l", "?")
+        finals.append(is_final)
+        return found
+
+    def find(key: str) -> str:
+        return key + listed()
+
+    assert listed() == "a?l"  # `a` needs the list, which is being made
+    assert finals == [False, True]
+    assert memo.get("a", find) == "al"  # that answer of `a` was provisional; now the list is within `a`
+    assert finals[2:] == [False]
