@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 
 import libcst as cst
@@ -16,8 +17,13 @@ FITS = frozenset({"fit", "validate", "test", "predict"})
 _TRAINER = "pytorch_lightning.Trainer"
 #: What ``accelerator`` was in old versions: how to train on several GPUs.
 _STRATEGIES = frozenset("dp ddp ddp2 ddp_spawn ddp_sharded ddp_sharded_spawn horovod".split())
+#: What names a GPU, or whatever accelerator there is.
+_ACCELERATORS = frozenset({"gpu", "cuda", "auto"})
 #: Calls whose results count GPUs, or list them.
 _COUNTS = frozenset({"builtins.len", "builtins.list", "torch.cuda.device_count"})
+
+#: What an assignment to a setting is followed to.
+_WRITTEN = (cst.Call, cst.IfExp, cst.Integer, cst.List, cst.SimpleString)
 
 
 class Lightning(ForestFact):
@@ -88,35 +94,46 @@ class Lightning(ForestFact):
     def is_on_gpu(self, trainer: cst.Call) -> bool:
         """Whether a trainer runs on a GPU, if there is one."""
         given = {argument.keyword.value: argument.value for argument in trainer.args if argument.keyword is not None}
-        accelerator = self._module.value(given.get("accelerator")).constant
-        gpus = given.get("gpus")
-        if accelerator in _STRATEGIES:
+        accelerator, gpus = given.get("accelerator"), given.get("gpus")
+        named = self._module.value(accelerator).constant
+        if named in _STRATEGIES:
             return gpus is not None and (self._names_gpus(gpus) or self._is_setting(gpus))
-        if accelerator is not None:
-            return accelerator in ("gpu", "cuda", "auto")
-        return gpus is not None and self._names_gpus(gpus)
+        if accelerator is not None and self._on_a_path(accelerator, self._is_accelerator):
+            return True
+        return named is None and gpus is not None and self._names_gpus(gpus)
 
     def _is_setting(self, node: cst.BaseExpression) -> bool:
         """Whether ``node`` is a setting of which no value is seen: ``config["gpus"]``."""
         return isinstance(node, (cst.Attribute, cst.Subscript)) and self._module.fact(Configuration).step(node) is None
 
+    def _is_accelerator(self, node: cst.BaseExpression) -> bool:
+        """Whether ``node`` is the name of a GPU, or of whatever accelerator there is."""
+        return self._module.value(node).constant in _ACCELERATORS
+
     def _names_gpus(self, node: cst.BaseExpression) -> bool:
         """Whether ``node`` is a number of GPUs or a list of them, on one of its paths."""
+        return self._on_a_path(node, self._is_gpus)
+
+    def _is_gpus(self, node: cst.BaseExpression) -> bool:
         value = self._module.value(node)
         if value.constant not in (0, None) or value.kind is Kind.SEQUENCE or self._module.code(node) == "-1":
             return True
-        if isinstance(node, cst.Call):
-            return self._module.name_of(node.func) in _COUNTS
+        return isinstance(node, cst.Call) and self._module.name_of(node.func) in _COUNTS
+
+    def _on_a_path(self, node: cst.BaseExpression, holds: Callable[[cst.BaseExpression], bool]) -> bool:
+        """Whether ``holds`` is true of ``node``, or of what it is on one of its paths."""
+        if holds(node):
+            return True
         if isinstance(node, cst.IfExp):
-            return self._names_gpus(node.body) or self._names_gpus(node.orelse)
+            return self._on_a_path(node.body, holds) or self._on_a_path(node.orelse, holds)
         if isinstance(node, (cst.Attribute, cst.Subscript)):  # `args.gpus`, which is 1 by default
             given = self._module.fact(Configuration).sources(node)
-            return given is not None and all(item is not node and self._names_gpus(item) for item in given.values)
+            return given is not None and all(item is not node and self._on_a_path(item, holds) for item in given.values)
         bound = self._module.values.reaching.of(node) if isinstance(node, cst.Name) else ()
         return any(
             item.kind == "assign"
             and not item.path
-            and isinstance(item.value, (cst.Call, cst.IfExp, cst.Integer, cst.List))
-            and self._names_gpus(item.value)
+            and isinstance(item.value, _WRITTEN)
+            and self._on_a_path(item.value, holds)
             for item in bound
         )
