@@ -151,21 +151,32 @@ class Sorts:
         if not self._is_sorted(len(node.slice) - 1, call):
             return None
         if isinstance(last, cst.Index):
-            return "1" if len(node.slice) > 1 and self._module.code(last.value) in ("0", "-1") else None
+            return "1" if self._is_item(node, call) and self._module.code(last.value) in ("0", "-1") else None
         if not isinstance(last, cst.Slice) or last.upper is None or last.lower is not None or last.step is not None:
             return None
         if isinstance(last.upper, cst.Integer):
             return last.upper.value if int(last.upper.value) <= _FEW else None
         return None if (name := dotted_name(last.upper)) is None or self._is_bound(last.upper) else f"`{name}`"
 
+    def _is_item(self, node: cst.Subscript, call: cst.Call) -> bool:
+        """Whether an index takes an item of each row, and not the whole order of a batch of one: ``order[0, 0]``."""
+        others = [item.slice for item in node.slice[:-1]]
+        is_of_batch = all(isinstance(item, cst.Index) and isinstance(item.value, cst.Integer) for item in others)
+        return bool(others) and (not is_of_batch or isinstance(self._dim(call), cst.Integer))
+
     def _is_sorted(self, position: int, call: cst.Call) -> bool:
         """Whether ``call`` may sort along the dimension that is at a position of an index."""
+        given = self._dim(call)
+        return not isinstance(given, cst.Integer) or int(given.value) == position
+
+    def _dim(self, call: cst.Call) -> cst.BaseExpression | None:
+        """The dimension that ``call`` is given."""
         is_method = self._module.name_of(call.func) is None
         given = next((item.value for item in call.args if item.keyword and item.keyword.value == "dim"), None)
         positional = [item.value for item in call.args if item.keyword is None]
         if given is None and len(positional) > 1 - is_method:
             given = positional[1 - is_method]
-        return not isinstance(given, cst.Integer) or int(given.value) == position
+        return given
 
     def _is_bound(self, node: cst.BaseExpression) -> bool:
         """Whether a number of items, by its name or by what it is computed from, is only their largest number."""

@@ -140,6 +140,8 @@ class DiscardedGraphs:
     def _reason_in_training(self, call: cst.Call) -> str:
         """The reason in code that trains. Gradients are recorded there, so that reading an index shows no grad mode."""
         home = self._home_of(call)
+        if any(map(self._uses.keeps, self._module.fact(Dispatch).run(call))):
+            return ""  # its loss may be an attribute of the network
         if self._uses.only_leaves_graph(call, home):
             return _DETACHED
         if not self._module.fact(Gradients).carries_gradient(call) and self._uses.is_only_read(call, home):

@@ -203,8 +203,27 @@ class GradModes(ForestFact):
                 return around
         modes = {self.of(call) for call in self._calls_reaching(function, node)}
         if not modes:
-            return GradMode.RECORDING if node is None else GradMode.UNKNOWN
+            is_off = node is not None or any(self.of(call).is_off for call in self._calls_of_family(function))
+            return GradMode.UNKNOWN if is_off else GradMode.RECORDING
         return modes.pop() if len(modes) == 1 else GradMode.UNKNOWN
+
+    def _calls_of_family(self, function: cst.FunctionDef) -> list[cst.Call]:
+        """The calls of the same method of other classes that are derived from one of the base classes of its class."""
+        owner = self._tree.class_of(function)
+        bases = self._definitions.lineage(owner)[1:] if owner is not None else []
+        if not any(self._definitions.method(base, function.name.value) is not None for base in bases):
+            return []
+        return [
+            call
+            for call in self._tree.calls_named(function.name.value)
+            if isinstance(call.func, cst.Attribute)
+            and any(
+                (other := self._tree.class_of(item)) is not None
+                and not set(bases).isdisjoint(self._definitions.lineage(other))
+                for item in self._definitions.called(call, self._values)
+                if isinstance(item, cst.FunctionDef)
+            )
+        ]
 
     def manager_mode(self, node: cst.CSTNode) -> GradMode | None:
         """The grad mode that a context manager or decorator sets; None if it leaves it alone."""

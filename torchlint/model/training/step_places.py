@@ -108,13 +108,13 @@ class StepPlaces(ForestFact):
         calls = self._module.fact(Dispatch).callers(function)
         if inner is not None and (not calls or (is_forward and depth <= 0)):
             return StepPlace(inner, (), trains=True) if is_forward or self._passes_on(function) else None
-        if inner is not None and any(map(self._trains_on_all_data, calls)):
+        excludes = self._module.values.branches.excludes  # `sinkhorn(x)` of `def sinkhorn(x, eps=-1)`, where `eps > 0`
+        running = [call for call in calls if not excludes(call, function, node)]
+        if inner is not None and any(map(self._trains_on_all_data, running)):
             return StepPlace(inner, (), trains=True)
         if depth <= 0 or len(calls) > _MAX_CALLERS:
             return None
-        for call in calls:
-            if self._module.values.branches.excludes(call, function, node):
-                continue  # `sinkhorn(scores)` of `def sinkhorn(scores, eps=-1)`, where `eps > 0`
+        for call in running:
             found = self._in_forward(call, depth - 1, inner)
             if found is not None:
                 return StepPlace(found.step, (*found.calls, call), found.trains)
