@@ -11,8 +11,8 @@ from torchlint.model.semantics.moves import keyword
 from torchlint.model.syntax.dotted import dotted_name
 from torchlint.rule import Applicability, Fix
 
-from ._constant_values import ConstantValues
-from ._constants import Upload, is_changed_at
+from ._constant_values import ConstantValues, is_changed_at
+from ._constants import Upload
 from ._known_devices import is_known_device
 
 

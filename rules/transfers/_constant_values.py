@@ -9,7 +9,9 @@ import libcst as cst
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.stores import Stores
+from torchlint.model.syntax.calls import changes_in_place
 from torchlint.model.syntax.dotted import called_name, dotted_name
+from torchlint.model.syntax.tree import Tree
 
 from ._upload_words import OPTIONS
 
@@ -106,7 +108,18 @@ class ConstantValues:
         changed = home is None or (len(home.bindings[node.value]) > 1 and self._tree.function_of(node) is None)
         if changed or (isinstance(reached[0].value, (cst.List, cst.Tuple)) and self._is_filled(node.value)):
             return False
-        return self.is_constant(reached[0].value, depth - 1)
+        return self._is_kept_array(node, reached[0].value) or self.is_constant(reached[0].value, depth - 1)
+
+    def _is_kept_array(self, node: cst.Name, made: cst.BaseExpression) -> bool:
+        """Whether NumPy makes an array at the top level of a file, and only statements there fill it."""
+        home = self._module.names.home_of(node)
+        if home is None or not isinstance(home.node, cst.Module) or len(home.bindings[node.value]) > 1:
+            return False
+        if not isinstance(made, cst.Call) or self._module.value(made).kind is not Kind.ARRAY:
+            return False
+        changed = [use for use in self._module.names.uses_in(home, node.value) if is_changed_at(self._tree, use)]
+        stored = [place for _, _, place in self._module.fact(Stores).containers.get(node.value, ())]
+        return all(self._tree.function_of(place) is None for place in (*changed, *stored))
 
     def _is_filled(self, name: str) -> bool:
         """Whether something is put into a list of this name, anywhere."""
@@ -159,3 +172,11 @@ class ConstantValues:
         if isinstance(value, cst.Name) and not known:
             return all(isinstance(item.node, cst.Param) for item in self._module.values.reaching.of(value))
         return self.is_constant(value, depth)
+
+
+def is_changed_at(tree: Tree, use: cst.Name) -> bool:
+    """Whether a use of a tensor writes to it: ``x[0] = 1``, ``x.fill_(1)``."""
+    above = tree.parent(use)
+    if isinstance(above, cst.Attribute):
+        return changes_in_place(above.attr.value)
+    return isinstance(above, cst.Subscript) and isinstance(tree.parent(above), (cst.AssignTarget, cst.AugAssign))

@@ -20,11 +20,10 @@ from torchlint.model.syntax.calls import changes_in_place
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import dotted_name, last_name, last_part
 from torchlint.model.syntax.literals import is_none
-from torchlint.model.syntax.tree import Tree
 from torchlint.model.training.purpose import Purposes
 from torchlint.model.training.step_places import StepPlace, StepPlaces
 
-from ._constant_values import ConstantValues
+from ._constant_values import ConstantValues, is_changed_at
 from ._indirect import IndirectMoves
 from ._repetition import is_for_deployment, keeps_result
 from ._upload_words import OPTIONS
@@ -354,11 +353,3 @@ class ConstantUploads:
         found += [call.func.value for call in self._module.methods("compile") if isinstance(call.func, cst.Attribute)]
         definitions = (self._module.value(item).definition for item in found)
         return frozenset(item for item in definitions if item is not None)
-
-
-def is_changed_at(tree: Tree, use: cst.Name) -> bool:
-    """Whether a use of a tensor writes to it: ``x[0] = 1``, ``x.fill_(1)``."""
-    above = tree.parent(use)
-    if isinstance(above, cst.Attribute):
-        return changes_in_place(above.attr.value)
-    return isinstance(above, cst.Subscript) and isinstance(tree.parent(above), (cst.AssignTarget, cst.AugAssign))

@@ -13,7 +13,8 @@ _BEGINNINGS = tuple(f"{word}_" for word in NETWORK_NAMES)
 _DATA = tuple(
     f"_{word}{end}"
     for word in (
-        "dim feat feature fun hidden id input lr logit loss mask name out output param path pred size state token weight"
+        "dim feat feature fun hidden id input lr logit loss mask name out output param path pred size state token "
+        "weight"
     ).split()
     for end in ("", "s")
 )
