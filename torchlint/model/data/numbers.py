@@ -8,13 +8,15 @@ from torchlint.model.data.creation import FACTORIES
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.guesses import SETTINGS
 from torchlint.model.semantics.knowledge import Kind
-from torchlint.model.syntax.dotted import dotted_name, last_part
+from torchlint.model.syntax.dotted import dotted_name
 from torchlint.model.syntax.scopes import Binding
 
 #: Methods that give a number of a tensor.
 _COUNTING = frozenset({"size", "dim", "numel", "item"})
 #: Numbers of libraries.
 _CONSTANTS = frozenset({"math.pi", "math.e", "math.tau", "math.inf", "numpy.pi", "numpy.e", "numpy.inf"})
+#: Functions that draw a number.
+_DRAWING = tuple(f"random.{name}" for name in ("random", "uniform", "randint", "randrange", "gauss", "betavariate"))
 #: Of a parameter of a function with more calls, nothing is found out.
 _MANY_CALLS = 8
 
@@ -44,7 +46,7 @@ class Numbers(ForestFact):
         if isinstance(node, cst.Call):
             if isinstance(node.func, cst.Attribute) and node.func.attr.value in _COUNTING:
                 return bool(node.args) or node.func.attr.value != "size"
-            return (self._module.name_of(node.func) or "").startswith(("math.", "builtins.len"))
+            return (self._module.name_of(node.func) or "").startswith(("math.", "builtins.len", *_DRAWING))
         if not isinstance(node, cst.Name):
             return False
         reached = self._module.values.reaching.of(node)
@@ -75,7 +77,7 @@ class Numbers(ForestFact):
 
     def _is_of_settings(self, node: cst.BaseExpression, depth: int) -> bool:
         if isinstance(node, cst.Attribute):
-            if last_part(dotted_name(node.value) or "") in SETTINGS:
+            if not SETTINGS.isdisjoint((dotted_name(node.value) or "").split(".")):
                 return not self._module.value(node)
             stored = self._module.values.stored(dotted_name(node) or "")
             return bool(stored) and all(
@@ -83,6 +85,10 @@ class Numbers(ForestFact):
             )
         if depth <= 0 or self._module.value(node).kind is Kind.TENSOR:
             return False
+        if isinstance(node, cst.Subscript):  # `self.ratios[1]`
+            index = node.slice[0].slice if len(node.slice) == 1 else None
+            is_item = isinstance(index, cst.Index) and isinstance(index.value, cst.Integer)
+            return is_item and isinstance(node.value, cst.Attribute) and self.is_setting(node.value, depth - 1)
         if isinstance(node, cst.BinaryOperation):
             return all(self._is_plain(item, depth - 1) for item in (node.left, node.right))
         reached = self._module.values.reaching.of(node) if isinstance(node, cst.Name) else []
@@ -106,7 +112,9 @@ class Numbers(ForestFact):
         return self.is_number(node) or self.is_setting(node, depth)
 
     def _is_given(self, value: cst.BaseExpression) -> bool:
-        """``width``, a parameter, or ``options["width"]``."""
+        """``width``, a parameter, or ``options["width"]`` or ``config.width``."""
+        if isinstance(value, cst.Attribute):
+            return self.is_setting(value)
         if isinstance(value, cst.Subscript) and isinstance(value.slice[0].slice, cst.Index):
             return isinstance(value.slice[0].slice.value, cst.SimpleString)
         return isinstance(value, cst.Name) and all(
