@@ -77,7 +77,7 @@ class ModuleMoveInLoop(Rule):
 
     code = "TL208"
     name = "module-move-in-loop"
-    words = (("torch", "import *"), (".to(", ".cuda("))
+    words = (("torch", "import *"), (".to(", ".cuda(", ".type_as(", ".type("))
     demo = ("GPU",)
 
     @classmethod
