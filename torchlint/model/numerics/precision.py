@@ -81,6 +81,8 @@ _ELEMENTWISE = frozenset(
     "lt le eq ne masked_fill masked_fill_ where zeros_like ones_like new_zeros new_ones float type_as len isinstance "
     "contiguous".split()
 )
+#: What makes a tensor of data or of a single value.
+_OF_DATA = frozenset("tensor as_tensor new_tensor zeros ones full new_zeros new_ones new_full".split())
 _HALVES = frozenset({"torch.float16", "torch.half", "torch.bfloat16"})
 
 
@@ -255,12 +257,23 @@ class Precision:
         return value.kind is Kind.MODULE or (value.role is Role.BATCH and self._feeds_network(call))
 
     def _converts_data(self, call: cst.CSTNode | None) -> bool:
-        """``labels.to(torch.float64)``: data that no network of the file is given."""
+        """``labels.to(torch.float64)``: data that no network of the file is given, such as a sum that is reported."""
         if not isinstance(call, cst.Call) or not isinstance(call.func, cst.Attribute):
             return False
+        if call.func.attr.value in _OF_DATA:
+            return self._is_passing(call) and not self._feeds_network(call)
         if call.func.attr.value not in ("to", "type") or self._module.name_of(call.func) is not None:
             return False
         return self._module.value(call.func.value).kind is not Kind.MODULE and not self._feeds_network(call)
+
+    def _is_passing(self, made: cst.Call) -> bool:
+        """Whether a function that is no method of a network makes a tensor, and keeps it in no object."""
+        module = self._module
+        function, statement = module.function_of(made), module.tree.statement_of(made)
+        owner = module.tree.class_of(function) if function is not None else None
+        targets = [item.target for item in statement.targets] if isinstance(statement, cst.Assign) else []
+        of_network = owner is not None and module.values.instance(owner).kind is Kind.MODULE
+        return function is not None and not of_network and all(isinstance(item, cst.Name) for item in targets)
 
     def _feeds_network(self, made: cst.Call) -> bool:
         """Whether a network is given a value."""
