@@ -335,8 +335,11 @@ class HostReads:
         runs = self._module.fact(Outputs).runs
         return self._module.fact(TensorForms).is_tensor(
             node,
-            lambda name: any(
-                not item.path and isinstance(item.value, cst.Call) and runs(item.value)
-                for item in self._module.values.reaching.of(name)
+            lambda name: (
+                any(
+                    not item.path and isinstance(item.value, cst.Call) and runs(item.value)
+                    for item in self._module.values.reaching.of(name)
+                )
+                or self._tensors.is_asked(name)
             ),
         )

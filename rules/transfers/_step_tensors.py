@@ -11,6 +11,7 @@ import libcst as cst
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.knowledge import GRADIENT_NORMS, Kind
 from torchlint.model.semantics.moves import keyword, moved_to
+from torchlint.model.semantics.tensor_forms import METHODS
 from torchlint.model.semantics.value import Device, Role, Value
 from torchlint.model.syntax.dotted import called_name, dotted_name
 from torchlint.model.syntax.parameters import first_parameter, owner_of
@@ -42,6 +43,13 @@ class StepTensors(ForestFact):
     def is_tensor_of_step(self, node: cst.CSTNode) -> bool:
         """Whether ``node`` is computed on the device from an output of a network, a loss or a moved batch."""
         return self._search.finds(node)
+
+    def is_asked(self, name: cst.Name) -> bool:
+        """Whether a method of tensors is called on a tensor of the step, or on what arithmetic makes of it."""
+        above = self._tree.parent(name)
+        while isinstance(above, cst.BinaryOperation):
+            above = self._tree.parent(above)
+        return isinstance(above, cst.Attribute) and above.attr.value in METHODS and self.is_tensor_of_step(name)
 
     def is_of_gradients(self, node: cst.CSTNode) -> bool:
         """Whether ``node`` is computed on the device from gradients of parameters: ``p.grad.view(-1)``."""

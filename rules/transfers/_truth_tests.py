@@ -9,7 +9,7 @@ import libcst as cst
 
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
-from torchlint.model.semantics.tensor_forms import METHODS, REDUCING, TensorForms, compared
+from torchlint.model.semantics.tensor_forms import REDUCING, TensorForms, compared
 from torchlint.model.semantics.value import Device
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import called_name
@@ -207,8 +207,10 @@ class TruthTests:
         if self._tensors.is_loss(name):
             return True
         parent = self._tree.parent(name)
-        if isinstance(parent, cst.Attribute) and (parent.attr.value in METHODS or parent.attr.value == "data"):
+        if isinstance(parent, cst.Attribute) and parent.attr.value == "data":
             return self._tensors.is_tensor_of_step(name)
+        if self._tensors.is_asked(name):
+            return True
         reached = self._module.values.reaching.of(name)
         return bool(reached) and all(
             item.kind == "assign" and not item.path and self._runs(item.value) for item in reached
