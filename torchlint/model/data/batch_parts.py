@@ -10,7 +10,7 @@ import libcst as cst
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.iterables import iterables
 from torchlint.model.semantics.knowledge import Kind
-from torchlint.model.syntax.climbing import climb
+from torchlint.model.syntax.climbing import climb, nearest
 from torchlint.model.syntax.parameters import owner_of
 from torchlint.model.syntax.scopes import Binding, unpacked
 from torchlint.model.training.loops import batch_origins
@@ -187,7 +187,7 @@ class BatchParts(ForestFact):
 
     def _is_view(self, node: cst.Subscript) -> bool:
         """Whether an index takes a part, and copies nothing: of a tensor, numbers and slices do."""
-        if self._module.value(node.value).kind is Kind.BATCH:
+        if self._module.value(node.value).kind is Kind.BATCH or self._is_kept_under_key(node):
             return True
         indices = [item.slice.value for item in node.slice if isinstance(item.slice, cst.Index)]
         return all(
@@ -195,6 +195,15 @@ class BatchParts(ForestFact):
             or self._module.value(index).kind in (Kind.NUMBER, Kind.STRING, Kind.NONE)
             for index in indices
         )
+
+    def _is_kept_under_key(self, node: cst.Subscript) -> bool:
+        """``data[key] = data[key].cuda()``, ``{key: data[key].cuda() for key in keys}``: no index of a tensor."""
+        index = node.slice[0].slice if len(node.slice) == 1 else None
+        made, code = nearest(self._module.tree, node, cst.DictComp, cst.Assign), self._module.code
+        if isinstance(made, cst.DictComp):
+            return isinstance(index, cst.Index) and code(made.key) == code(index.value)
+        targets = [item.target for item in made.targets] if made is not None else []
+        return any(isinstance(item, cst.Subscript) and code(item) == code(node) for item in targets)
 
     def _is_part_returned(self, call: cst.Call, path: tuple[int, ...], depth: int, *, all_paths: bool) -> bool:
         """Whether ``call`` returns a part of a batch that it is given, or that it is called on."""

@@ -140,13 +140,30 @@ class DiscardedGraphs:
     def _reason_in_training(self, call: cst.Call) -> str:
         """The reason in code that trains. Gradients are recorded there, so that reading an index shows no grad mode."""
         home = self._home_of(call)
-        if any(map(self._uses.keeps, self._module.fact(Dispatch).run(call))):
-            return ""  # its loss may be an attribute of the network
         if self._uses.only_leaves_graph(call, home):
-            return _DETACHED
+            return "" if self._is_read_from_network(call, home) else _DETACHED
         if not self._module.fact(Gradients).carries_gradient(call) and self._uses.is_only_read(call, home):
             return _READ
         return ""
+
+    def _is_read_from_network(self, call: cst.Call, home: cst.CSTNode) -> bool:
+        """Whether ``home`` reads what ``call`` keeps in the network, as a part of its loss: ``net.box_loss``."""
+        tree, run = self._module.tree, self._module.fact(Dispatch).run(call)
+        kept = {
+            target.attr.value
+            for target, _, place in tree.stores
+            if is_attribute_of_self(target) and any(tree.within(place, method) for method in run)
+        }
+        if kept:  # `net.loss` may be a property
+            owners = [owner for method in run if (owner := tree.class_of(method)) is not None]
+            kept |= {
+                item.name.value
+                for item in tree.functions
+                if tree.class_of(item) in owners
+                and any(dotted_name(one.decorator) == "property" for one in item.decorators)
+            }
+        reads = tree.attributes_named(*kept) if kept else ()
+        return any(tree.within(read, home) and not is_attribute_of_self(read) for read in reads)
 
     def _reason_in_script(self, call: cst.Call) -> str:
         """The reason in a script that loads weights and trains nothing, at its top level or in ``main``."""
