@@ -12,6 +12,7 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.tensor_forms import TensorForms, compared
 from torchlint.model.syntax.climbing import climb, nearest
 from torchlint.model.syntax.dotted import last_name
+from torchlint.model.training.evaluation import Evaluation
 from torchlint.model.training.loops import Loops, is_backward
 from torchlint.model.training.networks import Networks
 from torchlint.model.training.step_places import StepPlaces
@@ -64,7 +65,7 @@ class Queued:
     def __init__(self, module: Module) -> None:
         self._module = module
         self._known: dict[cst.FunctionDef, list[Work]] = {}
-        self._waiting: dict[cst.FunctionDef, bool] = {}
+        self._waiting: dict[tuple[cst.FunctionDef, bool], bool] = {}
 
     def by(self, node: Effective) -> list[Work]:
         """The effects of a call itself, without its arguments, or of a test of a tensor, in order."""
@@ -163,22 +164,36 @@ class Queued:
     def _reads_its_outputs(self, call: cst.Call, depth: int) -> bool:
         """Whether the network of the project that ``call`` runs reads its outputs itself, as detectors do."""
         functions = self._functions(call.func, _HOLDING_DEPTH) or self._forwards(call) if depth > 0 else None
-        return any(self._ends_with_wait(function, depth - 1) for function in functions or ())
+        if not any(self._ends_with_wait(function, depth - 1, trains=True) for function in functions or ()):
+            return False
+        network = self._module.fact(Networks).network_of(call)
+        if self._module.fact(Evaluation).of(call, network) is None:
+            return True
+        return any(self._ends_with_wait(function, depth - 1, trains=False) for function in functions or ())
 
-    def _ends_with_wait(self, function: cst.FunctionDef, depth: int) -> bool:
+    def _ends_with_wait(self, function: cst.FunctionDef, depth: int, *, trains: bool) -> bool:
         """Whether a method of a network waits, and runs no layer after that."""
-        known = self._waiting.get(function)
+        known = self._waiting.get((function, trains))
         if known is None:
-            self._waiting[function] = False  # it may call itself
-            known = Work.WAITS in self._by_function(function, depth) and self._waits_last(function, depth)
-            self._waiting[function] = known
+            self._waiting[function, trains] = False  # it may call itself
+            known = Work.WAITS in self._by_function(function, depth) and self._waits_last(function, depth, trains)
+            self._waiting[function, trains] = known
         return known
 
-    def _waits_last(self, function: cst.FunctionDef, depth: int) -> bool:
+    def _is_of_training(self, node: Effective, function: cst.FunctionDef) -> bool:
+        """Whether ``node`` is under ``if self.training:``."""
+        return any(
+            isinstance(above, cst.If) and child is above.body and self._module.code(above.test) == "self.training"
+            for above, child in climb(self._module.tree, node, function)
+        )
+
+    def _waits_last(self, function: cst.FunctionDef, depth: int, trains: bool) -> bool:
         tree, loops = self._module.tree, self._module.fact(Loops)
         last: Effective | None = None  # what waits, or the loop around it, which may wait after what it runs
         end = 0
         for node in self.in_order(tree.calls_in(function.body), function):
+            if not trains and self._is_of_training(node, function):
+                continue
             if Work.WAITS in self._by(node, depth):
                 last, end = node, max(map(tree.last, (node, *(loop.node for loop in loops.around(node)))))
             elif last is not None and tree.index(node) > end and isinstance(node, cst.Call):
