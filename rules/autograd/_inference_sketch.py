@@ -9,7 +9,7 @@ from functools import partial
 
 from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.network_names import names_function, names_network
-from torchlint.model.training.function_words import EVALUATING, MEASURING, SHOWING, may_run_network, words_of
+from torchlint.model.training.function_words import EVALUATING, MEASURING, SAVING, SHOWING, may_run_network, words_of
 from torchlint.rule.bindings import FUNCTIONS, BindingKind, Bound, Function
 from torchlint.rule.sketch import Sketch, root_of
 from torchlint.source.lexemes import code_of, names
@@ -25,7 +25,7 @@ _TRAINING = frozenset("backward manual_backward fused_backward autograd func fun
 _LEAVING = re.compile(
     r"\beval\b|volatile|\.detach|(?<!utils)\.data\b|\.item\b|tolist|\.numpy\b|argm|\)\[1\]|"
     rf"{CONVERTING}|{UNPACKING}|"
-    rf"\b(?:{'|'.join(sorted(SHOWING))})\("
+    rf"\b(?:{'|'.join(sorted(SHOWING | SAVING))})\("
 )
 #: The attributes by which wrappers have their network.
 _WRAPPED = frozenset({"module", "_orig_mod"})

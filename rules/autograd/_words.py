@@ -53,6 +53,7 @@ RECORDING_WORDS = (
         ".item()",
         "argmax(",
         ".sample()",
+        "torchaudio.save(",
         ")[1]",
         _GIVEN,
         re.compile(CONVERTING),

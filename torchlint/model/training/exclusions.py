@@ -24,6 +24,8 @@ _GRADIENT_SEEKING = re.compile(
     r"attack|adversar|pgd|fgsm|saliency|grad_?cam|guid(?!e_|eline)|dream|invert|inversion|langevin|energy|forces?\b|"
     r"style_transfer|influence|fisher|hessian|jacobian|attribution|visuali[sz]ation"
 )
+#: What runs the function that it is given for a command line.
+_COMMANDS = ("absl.app.run", "fire.Fire", "typer.run", "tyro.cli")
 _HOOKS = frozenset({"register_hook", "register_backward_hook", "register_full_backward_hook", "retain_grad"})
 
 
@@ -186,10 +188,12 @@ class Exclusions:
 
     @cached_property
     def _started(self) -> set[cst.FunctionDef | cst.ClassDef]:
-        """The functions that processes or threads run: ``Process(target=test, args=(model,))``."""
+        """The functions that processes, threads or command lines run: ``Process(target=test)``, ``app.run(main)``."""
         tree, definitions = self._module.tree, self._module.definitions
         calls = map(tree.parent, tree.keywords.get("target", ()))
         targets = [target_of(call) for call in calls if isinstance(call, cst.Call)]
+        commands = (call for name in _COMMANDS for call in self._module.names.calls_of(name))
+        targets += [call.args[0].value for call in commands if call.args]
         return {definition for target in targets if target is not None for definition in definitions.named(target)}
 
     def _is_chosen(self, function: cst.FunctionDef) -> bool:

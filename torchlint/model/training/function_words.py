@@ -30,8 +30,11 @@ _PARTS = frozenset({"step", "loss"})
 _HELD_OUT = frozenset("evaluate evaluation eval evaluator validate validation val vali test testing".split())
 #: Functions that show or save their arguments, for which these need no graph.
 SHOWING = frozenset(
-    "save_image imsave imwrite imshow make_grid tensor2im add_image add_images add_mesh add_video add_audio".split()
+    "save_image imsave imwrite imshow make_grid tensor2im add_image add_images add_mesh add_video add_audio "
+    "write_video write_jpeg write_png mimsave mimwrite".split()
 )
+#: ... by their full names.
+SAVING = frozenset({"torchaudio.save"})
 #: Words of functions in which an agent chooses what to do.
 ACTING = frozenset({"act", "action", "actions"})
 

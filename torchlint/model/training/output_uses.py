@@ -14,7 +14,7 @@ from torchlint.model.semantics.dispatch import Dispatch
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.dotted import last_name
 from torchlint.model.training.computations import Computations
-from torchlint.model.training.function_words import SHOWING
+from torchlint.model.training.function_words import SAVING, SHOWING
 from torchlint.model.training.grad_mode import GradModes
 from torchlint.model.training.gradientless import Gradientless
 from torchlint.model.training.gradients import Gradients
@@ -24,7 +24,9 @@ from torchlint.model.training.outputs import DETACHING, GRADIENTLESS, Outputs
 #: What a policy gradient, an advantage or a bonus is made of.
 _LIKELIHOOD = re.compile(r"log_?p|prob_?log|logprob|entropy|saved|value", re.IGNORECASE)
 #: Their functions want no gradient of what they are given.
-_READING_LIBRARIES = frozenset({"builtins", "torch", "torchvision", "numpy", "matplotlib", "cv2", "PIL"})
+_READING_LIBRARIES = frozenset(
+    {"builtins", "torch", "torchvision", "torchaudio", "numpy", "matplotlib", "cv2", "PIL", "imageio", "soundfile"}
+)
 _DETACHED = frozenset({"data", "detach", "detach_"})
 #: Methods of writers of TensorBoard, which read the numbers of what they are given.
 _WRITING = frozenset({"add_scalar", "add_scalars", "add_histogram"})
@@ -56,7 +58,7 @@ class OutputUses:
             if isinstance(part, cst.Attribute) and part.attr.value in DETACHING:
                 return True
             if isinstance(part, cst.Call):
-                if last_name(part.func) in SHOWING:
+                if self._is_shown(part):
                     return True
                 calls.append(part)
         return any(self._module.fact(Outputs).ends_in_helper(call, DETACHING) for call in calls)
@@ -82,11 +84,15 @@ class OutputUses:
             ):
                 yield part
             elif isinstance(part, cst.Call) and (
-                last_name(part.func) in SHOWING
+                self._is_shown(part)
                 or self._is_function(part, exits)
                 or self._module.fact(Outputs).ends_in_helper(part, exits)
             ):
                 yield from (argument.value for argument in part.args)
+
+    def _is_shown(self, call: cst.Call) -> bool:
+        """Whether ``call`` shows or saves what it is given."""
+        return last_name(call.func) in SHOWING or self._module.name_of(call.func) in SAVING
 
     def _is_function(self, call: cst.Call, exits: frozenset[str]) -> bool:
         """Whether a call is of one of ``exits`` as a function: ``torch.argmax(scores, 1)``, ``np.array(scores)``."""
