@@ -74,7 +74,7 @@ class UnpinnedDataloader(Rule):
     name = "unpinned-dataloader"
     events = "Memcpy HtoD (Pageable"
     words = ("DataLoader",)
-    project_words = (("cuda", "gpu", "accelerator", ".spawn(", "DataParallel"),)
+    project_words = (("cuda", "gpu", "accelerator", ".spawn(", "DataParallel", "lightning"),)
     demo = ("GPU",)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:

@@ -98,9 +98,17 @@ class Lightning(ForestFact):
         named = self._module.value(accelerator).constant
         if named in _STRATEGIES:
             return gpus is not None and (self._names_gpus(gpus) or self._is_setting(gpus))
+        if accelerator is None and gpus is None:
+            return self._chooses_gpu(trainer)
         if accelerator is not None and self._on_a_path(accelerator, self._is_accelerator):
             return True
         return named is None and gpus is not None and self._names_gpus(gpus)
+
+    def _chooses_gpu(self, trainer: cst.Call) -> bool:
+        """Whether a trainer without arguments about it takes the GPU: one of ``lightning``, not of its predecessor."""
+        imported = self._module.imported_by(self._module.tree.root_of(trainer))
+        is_new = any(name.partition(".")[0] == "lightning" for name in imported)
+        return is_new and not any(item.star for item in trainer.args)
 
     def _is_setting(self, node: cst.BaseExpression) -> bool:
         """Whether ``node`` is a setting of which no value is seen: ``config["gpus"]``."""
