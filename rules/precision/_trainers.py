@@ -9,6 +9,7 @@ from functools import cached_property
 
 import libcst as cst
 
+from torchlint.model.data.lightning import Lightning
 from torchlint.model.module import Module
 from torchlint.model.numerics.sizes import Sizes
 from torchlint.model.semantics.knowledge import Kind
@@ -29,7 +30,6 @@ _ARGUMENTS = tuple(
 )
 #: Values of `precision` that compute in float32.
 _FLOAT32 = frozenset({"32", "32-true", "None"})
-_GPUS = frozenset({"gpu", "cuda", "auto"})
 #: Arguments of trainers that choose the precision in another way, or another device.
 _LIGHTNING_OTHERS = ("plugins", "amp_backend", "amp_level", "fast_dev_run", "tpu_cores", "ipus", "hpus")
 _HUGGING_FACE_OTHERS = (
@@ -98,9 +98,7 @@ class Trainers:
         accelerator, gpus = call.argument("accelerator"), call.argument("gpus")
         if gpus.value is not None:
             return gpus.literal() not in ("0", "None") and (accelerator.literal() or "").strip("'\"") != "cpu"
-        if accelerator.value is not None:
-            return self._module.value(accelerator.value).constant in _GPUS
-        return accelerator.absent and gpus.absent and self._module.itself_imports("lightning")
+        return self._module.fact(Lightning).is_on_gpu(call.node)
 
     def _hugging_face(self, call: Call) -> FloatTrainer | None:
         formats = [call.argument(name) for name in ("bf16", "fp16", "tf32")]
