@@ -202,7 +202,7 @@ class BatchParts(ForestFact):
         made, code = nearest(self._module.tree, node, cst.DictComp, cst.Assign), self._module.code
         if isinstance(made, cst.DictComp):
             return isinstance(index, cst.Index) and code(made.key) == code(index.value)
-        targets = [item.target for item in made.targets] if made is not None else []
+        targets = [item.target for item in made.targets] if isinstance(made, cst.Assign) else []
         return any(isinstance(item, cst.Subscript) and code(item) == code(node) for item in targets)
 
     def _is_part_returned(self, call: cst.Call, path: tuple[int, ...], depth: int, *, all_paths: bool) -> bool:
