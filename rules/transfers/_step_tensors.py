@@ -116,7 +116,7 @@ class StepTensors(ForestFact):
 
     def _is_source(self, part: cst.CSTNode) -> bool:
         if type(part) is cst.Call:
-            if self._module.name_of(part.func) in GRADIENT_NORMS or self._module.fact(Outputs).runs(part):
+            if self._module.fact(Outputs).runs(part):
                 return True
             value = self._module.value(part)
             if value.kind is Kind.UNKNOWN:

@@ -21,8 +21,8 @@ class ConstantUploadPerStep(Rule):
     `.to(x)`, `.cuda()` or `.type_as(x)`, also under a name, and `torch.cuda.FloatTensor([...])`: in the `forward` of a
     network or criterion, the `step` of an optimizer, a `__call__` that returns what a network gives, a loop that trains
     or runs a network, or in a function that these call. Numbers that never change are literals, constants of the file,
-    arrays that only its top level fills, attributes that only constructors set or fill, and the `ignore_index` of a
-    loss. What a constructor is given counts as data, not as a size, if the tensor is not filled later.
+    attributes that only constructors set or fill, and the `ignore_index` of a loss. What a constructor is given counts
+    as data, not as a size, if the tensor is not filled later.
 
     Not reported are values that differ between calls, tensors that are kept after the first call (`if self.grid is
     None:`) or only made if the caller gives none (`if grid is None: grid = self.make_grid(x)`), functions with a cache,
