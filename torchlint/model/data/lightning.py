@@ -128,20 +128,22 @@ class Lightning(ForestFact):
             return True
         return isinstance(node, cst.Call) and self._module.name_of(node.func) in _COUNTS
 
-    def _on_a_path(self, node: cst.BaseExpression, holds: Callable[[cst.BaseExpression], bool]) -> bool:
-        """Whether ``holds`` is true of ``node``, or of what it is on one of its paths."""
-        if holds(node):
+    def _on_a_path(self, node: cst.BaseExpression, is_meant: Callable[[cst.BaseExpression], bool]) -> bool:
+        """Whether ``is_meant`` is true of ``node``, or of what it is on one of its paths."""
+        if is_meant(node):
             return True
         if isinstance(node, cst.IfExp):
-            return self._on_a_path(node.body, holds) or self._on_a_path(node.orelse, holds)
+            return self._on_a_path(node.body, is_meant) or self._on_a_path(node.orelse, is_meant)
         if isinstance(node, (cst.Attribute, cst.Subscript)):  # `args.gpus`, which is 1 by default
             given = self._module.fact(Configuration).sources(node)
-            return given is not None and all(item is not node and self._on_a_path(item, holds) for item in given.values)
+            return given is not None and all(
+                item is not node and self._on_a_path(item, is_meant) for item in given.values
+            )
         bound = self._module.values.reaching.of(node) if isinstance(node, cst.Name) else ()
         return any(
             item.kind == "assign"
             and not item.path
             and isinstance(item.value, _WRITTEN)
-            and self._on_a_path(item.value, holds)
+            and self._on_a_path(item.value, is_meant)
             for item in bound
         )
