@@ -12,11 +12,18 @@ _Answer = TypeVar("_Answer")
 _Found = TypeVar("_Found")
 
 #: So many answers are looked for again because a cycle cut them short; then the first answer stays.
-_MAX_FORGOTTEN = 20_000
+_MAX_FORGOTTEN = 2_000
+#: The place of no question.
+_NONE = 1 << 30
 
 
 class CyclicMemo(Generic[_Key, _Answer]):
-    """Keeps each answer; one that a cycle cut short only until the outermost question is answered."""
+    """Keeps each answer; one that a cycle cut short only until the question that begins the cycle is answered.
+
+    Within a cycle, the question that is asked again is unknown. What was made from that, or from an answer that was,
+    is provisional, as it may differ once the question is answered. Such a question is known by its place among the
+    open ones, the outermost first (as in Tarjan's algorithm for strongly connected components).
+    """
 
     def __init__(
         self, unknown: _Answer, max_depth: int, is_settled: Callable[[_Answer], bool] = lambda answer: False
@@ -25,71 +32,88 @@ class CyclicMemo(Generic[_Key, _Answer]):
         self._unknown = unknown
         self._max_depth = max_depth
         self._is_settled = is_settled
-        self._known: dict[_Key, _Answer] = {}
-        self._running: set[Hashable] = set()
+        self._known: dict[Hashable, _Answer] = {}
+        self._open: dict[Hashable, int] = {}  #: the questions that are being answered, each with its place
         self._depth = 0
-        self._is_cut = False  #: whether a cycle cut short what is being looked for
-        self._provisional: dict[_Key, None] = {}  #: keys of answers that a cycle cut short
+        self._cut = _NONE  #: the outermost open question that was unknown for what is being looked for
+        self._provisional: dict[Hashable, int] = {}  #: the answers that wait for an open question, with its place
         self._forgotten = 0
 
     def get(self, key: _Key, find: Callable[[_Key], _Answer]) -> _Answer:
         """The answer for ``key``, which ``find`` looks for unless it is known."""
         known = self._known.get(key)
         if known is not None:
-            if self._provisional and key in self._provisional:
-                self._is_cut = True  # so is what it is needed for
+            if self._provisional:
+                self._cut = min(self._cut, self._provisional.get(key, _NONE))
             return known
-        if key in self._running or self._depth > self._max_depth:
-            self._is_cut = True
+        if key in self._open or self._depth > self._max_depth:
+            self._cut = min(self._cut, self._open.get(key, 0))
             return self._unknown
         deadline.keep()
-        outer, self._is_cut = self._is_cut, False
-        self._running.add(key)
         self._depth += 1
         try:
-            answer = find(key)
+            answer, waits_for = self._answer(key, lambda: find(key))
         finally:
             self._depth -= 1
-            self._running.discard(key)
-        self._known[key] = answer
-        if not self._running:
-            if self._provisional:
-                self._forget_provisional()
-        elif self._is_cut and not self._is_settled(answer):
-            self._provisional[key] = None
-        self._is_cut = (outer or self._is_cut) and bool(self._running)
+        self._keep(key, answer, waits_for)
+        return answer
+
+    def once(self, key: Hashable, find: Callable[[], _Answer]) -> _Answer:
+        """What ``find`` gives for something that several questions have in common, itself no question in a cycle."""
+        known = self._known.get(key)
+        if known is not None:
+            self._cut = min(self._cut, self._provisional.get(key, _NONE))
+            return known
+        outer, self._cut = self._cut, _NONE
+        answer = find()
+        self._keep(key, answer, self._cut)
+        self._cut = min(outer, self._cut)
         return answer
 
     def guard(self, key: Hashable, find: Callable[[], _Found], unknown: _Found) -> tuple[_Found, bool]:
-        """What ``find`` gives, and whether it is final: no cycle through an open question cut it short.
+        """What ``find`` gives, and whether it is final: it waits for no open question.
 
         It is not kept here. Within a cycle through ``key`` it is ``unknown``.
         """
-        if key in self._running:
-            self._is_cut = True
+        if key in self._open:
+            self._cut = min(self._cut, self._open[key])
             return unknown, False
-        outer, self._is_cut = self._is_cut, False
-        self._running.add(key)
+        found, waits_for = self._answer(key, find)
+        return found, waits_for == _NONE
+
+    def attempt(self, find: Callable[[], _Found]) -> tuple[_Found, bool]:
+        """What ``find`` gives, and whether it is final: it waits for no open question."""
+        outer, self._cut = self._cut, _NONE
+        found = find()
+        is_final = self._cut == _NONE
+        self._cut = min(outer, self._cut)
+        return found, is_final
+
+    def _answer(self, key: Hashable, find: Callable[[], _Found]) -> tuple[_Found, int]:
+        """What ``find`` gives for a question that is open meanwhile, and the place of the one that it waits for."""
+        place, waiting = len(self._open), len(self._provisional)
+        outer, self._cut = self._cut, _NONE
+        self._open[key] = place
         try:
             found = find()
         finally:
-            self._running.discard(key)
-        is_final = not self._is_cut or not self._running
-        if not self._running and self._provisional:
-            self._forget_provisional()
-        self._is_cut = (outer or self._is_cut) and bool(self._running)
-        return found, is_final
+            del self._open[key]
+        if self._cut == place:  # it begins a cycle: its own answer stays, those within the cycle are looked for again
+            if place == 0:
+                self._forget()
+            else:  # at once, they would be looked for over and over
+                self._provisional |= dict.fromkeys(list(self._provisional)[waiting:], 0)
+        waits_for = self._cut if self._cut < place else _NONE
+        self._cut = min(outer, waits_for)
+        return found, waits_for
 
-    def attempt(self, find: Callable[[], _Found]) -> tuple[_Found, bool]:
-        """What ``find`` gives, and whether it is final: no cycle cut short an answer that it may have used."""
-        outer, self._is_cut = self._is_cut, False
-        found = find()
-        is_final = not self._is_cut and not self._provisional
-        self._is_cut = outer or self._is_cut
-        return found, is_final
+    def _keep(self, key: Hashable, answer: _Answer, waits_for: int) -> None:
+        self._known[key] = answer
+        if waits_for != _NONE and not self._is_settled(answer):
+            self._provisional[key] = waits_for
 
-    def _forget_provisional(self) -> None:
-        """Drop the answers that a cycle cut short; up to a limit, or it never ends."""
+    def _forget(self) -> None:
+        """Drop the provisional answers; up to a limit, or large cycles take too long."""
         if self._forgotten < _MAX_FORGOTTEN:
             self._forgotten += len(self._provisional)
             for key in self._provisional:

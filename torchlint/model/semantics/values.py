@@ -71,7 +71,6 @@ class Values:
         self._names = names
         self._definitions = definitions
         self._memo: CyclicMemo[cst.CSTNode, Value] = CyclicMemo(UNKNOWN, _MAX_DEPTH, is_settled)
-        self._shared: dict[Hashable, Value] = {}  #: by what several nodes have in common
         self._guesses = Guesses(tree)
         self.parsers = Parsers(tree, names, self)
         self._contents = Contents(tree, names, self)
@@ -91,13 +90,8 @@ class Values:
         return UNKNOWN if node is None else self._memo.get(node, self._evaluate)
 
     def _once(self, key: Hashable, evaluate: Callable[[], Value]) -> Value:
-        """What ``evaluate`` gives, kept under ``key`` unless a cycle cut it short, or something it may have used."""
-        if key not in self._shared:
-            value, is_final = self.attempt(evaluate)
-            if not is_final:
-                return value
-            self._shared[key] = value
-        return self._shared[key]
+        """What ``evaluate`` gives, kept under ``key`` as the value of a node is."""
+        return self._memo.once(key, evaluate)
 
     def attempt(self, find: Callable[[], _T]) -> tuple[_T, bool]:
         """What ``find`` gives, and whether it is final: no cycle cut short a value that it may have used."""
