@@ -175,13 +175,13 @@ class Definitions(Classes):
     def callers(self, function: cst.FunctionDef, values: Evaluator) -> Callers:
         """The calls of ``function`` within the file."""
         known = self._callers.get(function)
-        if known is None:
-            key = (Definitions.callers, function)
-            found, is_final = values.guard(key, lambda: self._find_callers(function, values), Callers((), False))
-            if is_final:
-                self._callers[function] = found
-            return found
-        return known
+        if known is not None:
+            return known
+        key = (Definitions.callers, function)
+        found, is_final = values.guard(key, lambda: self._find_callers(function, values), Callers((), False))
+        if is_final:
+            self._callers[function] = found
+        return found
 
     def _find_callers(self, function: cst.FunctionDef, values: Evaluator) -> Callers:
         name = function.name.value

@@ -18,11 +18,12 @@ _NONE = 1 << 30
 
 
 class CyclicMemo(Generic[_Key, _Answer]):
-    """Keeps each answer; one that a cycle cut short only until the question that begins the cycle is answered.
+    """Keeps each answer; one that a cycle cut short only until the outermost question is answered.
 
     Within a cycle, the question that is asked again is unknown. What was made from that, or from an answer that was,
-    is provisional, as it may differ once the question is answered. Such a question is known by its place among the
-    open ones, the outermost first (as in Tarjan's algorithm for strongly connected components).
+    is provisional, as it may differ once the question is answered. The answer of the question that begins the cycle
+    stays. It is known by its place among the open questions, the outermost first (as in Tarjan's algorithm for strongly
+    connected components).
     """
 
     def __init__(
