@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from torchlint.model.semantics.memo import CyclicMemo
 
 #: What each answer consists of: its own letter, and those of the answers that it needs, in this order.
-_NEEDED = {"a": "bc", "b": "a", "c": "b", "d": "c"}
+_NEEDED = {"a": "bc", "b": "a", "c": "b", "d": "c", "e": "a"}
 
 
 def _reached(start: str, *asked_before: str) -> str:
@@ -27,6 +29,7 @@ def test_an_answer_from_a_provisional_one_is_provisional() -> None:
     # `b` is cut short while `a` is looked for, and `c` takes that answer of `b`: neither may stay
     assert _reached("c", "a") == _reached("c") == "abc"
     assert _reached("d", "a") == _reached("d") == "abcd"
+    assert _reached("c", "e") == "abc"  # `e` is outside of the cycle that it needs
 
 
 def test_a_guarded_question_is_unknown_to_itself() -> None:
@@ -45,3 +48,21 @@ def test_a_guarded_question_is_unknown_to_itself() -> None:
     assert finals == [False, True]
     assert memo.get("a", find) == "al"  # that answer of `a` was provisional; now the list is within `a`
     assert finals[2:] == [False]
+
+
+def test_a_failed_question_leaves_nothing_provisional() -> None:
+    memo: CyclicMemo[str, str] = CyclicMemo("", 60)
+
+    def find(key: str) -> str:
+        found = {key}
+        for needed in _NEEDED[key]:
+            found |= set(memo.get(needed, find))
+        return "".join(sorted(found))
+
+    def fail(key: str) -> str:
+        memo.get("a", find)  # needs `b`, which is open
+        raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        memo.get("b", fail)
+    assert memo.get("a", find) == "abc"

@@ -95,12 +95,9 @@ class Samples:
 
     def _takes_item(self, call: cst.Call, loop: cst.For) -> bool:
         """Whether an argument of ``call`` is computed from an item of ``loop``, at this iteration."""
-        targets = self._targets(loop)
+        targets = self._names(loop.target)
         return any(
-            isinstance(node, cst.Name) and node.value in targets
-            for argument in call.args
-            for part in self._sources(argument.value, loop.body)
-            for node in self._tree.nodes_in(part)
+            not targets.isdisjoint(self._names(*self._sources(argument.value, loop.body))) for argument in call.args
         )
 
     def _loops_of(self, call: cst.Call) -> Iterator[SampleLoop]:
@@ -171,12 +168,7 @@ class Samples:
 
     def _fed(self, caller: cst.Call, function: cst.FunctionDef, given: cst.CSTNode) -> list[cst.BaseExpression]:
         """The arguments of ``caller`` for the parameters of ``function`` that the network's input is made from."""
-        names = {
-            node.value
-            for part in self._sources(given, function.body)
-            for node in self._tree.nodes_in(part)
-            if isinstance(node, cst.Name)
-        }
+        names = self._names(*self._sources(given, function.body))
         passed = [
             self._module.definitions.argument_of(caller, function, param)
             for param in parameters_of(function)
@@ -266,8 +258,9 @@ class Samples:
 
     # -- the input of a call
 
-    def _targets(self, loop: cst.For) -> set[str]:
-        return {node.value for node in self._tree.nodes_in(loop.target) if isinstance(node, cst.Name)}
+    def _names(self, *nodes: cst.CSTNode) -> set[str]:
+        """The names that expressions contain."""
+        return {name.value for node in nodes for name in self._tree.nodes_in(node) if isinstance(name, cst.Name)}
 
     def _sources(self, node: cst.CSTNode, body: cst.CSTNode) -> list[cst.CSTNode]:
         """``node`` and the expressions of ``body`` that it is computed from, through the names they use."""
@@ -289,11 +282,10 @@ class Samples:
         """
         if self._is_handful(loop) or self._is_one_by_one(loop.body):
             return False
-        sources = self._sources(given, loop.body)
-        names = {node.value for part in sources for node in self._tree.nodes_in(part) if isinstance(node, cst.Name)}
-        if names.isdisjoint(self._targets(loop)):
+        names, targets = self._names(*self._sources(given, loop.body)), self._names(loop.target)
+        if names.isdisjoint(targets):
             return False
-        kept = names - self._targets(loop)
+        kept = names - targets
         for argument in fed:
             expressions = self._sources(argument, loop.body)
             if any(self._tree.within(call, part) for part in expressions if part is not argument):
@@ -318,7 +310,9 @@ class Samples:
     def _is_handful(self, loop: cst.For) -> bool:
         """Whether the file lists the samples, or there are a few, or the names show that the items are batches."""
         value = self._module.value(loop.iter)
-        if value.elements or any(_BATCH.search(name) for name in (*self._targets(loop), dotted_name(loop.iter) or "")):
+        if value.elements or any(
+            _BATCH.search(name) for name in (*self._names(loop.target), dotted_name(loop.iter) or "")
+        ):
             return True
         counts = self._counts(loop.iter)
         if len(counts) == 1:

@@ -76,10 +76,10 @@ class Singles:
             return bool(call.args) and self._only_element(call.args[0].value) is not None
         if not isinstance(call.func, cst.Attribute) or name is not None or not call.args:
             return False
-        first = self._module.value(call.args[0].value).constant
-        if call.func.attr.value in ("view", "reshape"):
-            return len(call.args) > 2 and first == 1  # `x.view(1, -1)` is often one row of a batch that is too short
-        return call.func.attr.value in ("unsqueeze", "unsqueeze_") and first == 0
+        method = call.func.attr.value
+        if method in ("view", "reshape"):  # `x.view(1, -1)` is often one row of a batch that is too short
+            return len(call.args) > 2 and self._module.value(call.args[0].value).constant == 1
+        return method in ("unsqueeze", "unsqueeze_") and self._module.value(call.args[0].value).constant == 0
 
     def _changed(self, call: cst.Call) -> cst.BaseExpression | None:
         """What ``call`` returns on another device or in another form."""

@@ -99,12 +99,12 @@ class CyclicMemo(Generic[_Key, _Answer]):
             found = find()
         finally:
             del self._open[key]
-        if self._cut == place:  # it begins a cycle: its own answer stays, those within the cycle are looked for again
+            cut, self._cut = self._cut, outer
             if place == 0:
-                self._forget()
-            else:  # at once, they would be looked for over and over
-                self._provisional |= dict.fromkeys(list(self._provisional)[waiting:], 0)
-        waits_for = self._cut if self._cut < place else _NONE
+                self._forget()  # the answers within cycles: they are looked for again
+        if place and cut == place:  # it begins a cycle; the answers within it wait until no question is open: at once,
+            self._provisional |= dict.fromkeys(list(self._provisional)[waiting:], 0)  # they would be found many times
+        waits_for = cut if cut < place else _NONE
         self._cut = min(outer, waits_for)
         return found, waits_for
 
