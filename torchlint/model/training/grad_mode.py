@@ -154,8 +154,8 @@ class GradModes(ForestFact):
     def _statement_mode(self, node: cst.CSTNode, function: cst.CSTNode | None) -> GradMode | None:
         """What a ``torch.set_grad_enabled(...)`` statement before ``node`` in the same body leaves."""
         found: GradMode | None = None
-        for call in self._grad_switches:
-            home, mode = self._tree.function_of(call), self.manager_mode(call)
+        for call, mode in self._grad_switches:
+            home = self._tree.function_of(call)
             if home is function and self._tree.dominates(call, node):
                 found = mode
             elif home is None and function is not None and found is None and not self._tree.within(function, call):
@@ -176,13 +176,21 @@ class GradModes(ForestFact):
         return frozenset(self._tree.root_of(call) for call in self._tree.calls_named(*BACKWARD) if is_backward(call))
 
     @cached_property
-    def _grad_switches(self) -> list[cst.Call]:
-        """The ``torch.set_grad_enabled(...)`` statements of the file."""
-        return [
-            call
-            for call in self._names.calls_of(knowledge.SET_GRAD_ENABLED)
-            if isinstance(self._tree.parent(call), cst.Expr)
-        ]
+    def _grad_switches(self) -> list[tuple[cst.Call, GradMode | None]]:
+        """The ``torch.set_grad_enabled(...)`` statements, and those that call a function with one in its body."""
+        found: list[tuple[cst.Call, GradMode | None]] = []
+        for call in self._names.calls_of(knowledge.SET_GRAD_ENABLED):
+            statement = self._tree.parent(call)
+            if not isinstance(statement, cst.Expr):
+                continue
+            mode, home = self.manager_mode(call), self._tree.function_of(call)
+            found.append((call, mode))
+            line = self._tree.parent(statement)
+            above = self._tree.parent(line) if line is not None else None
+            if isinstance(home, cst.FunctionDef) and home.body in (line, above):
+                calls = self._definitions.callers(home, self._values).calls
+                found += [(item, mode) for item in calls if isinstance(self._tree.parent(item), cst.Expr)]
+        return sorted(found, key=lambda item: self._tree.index(item[0]))
 
     def _called_mode(self, function: cst.FunctionDef, node: cst.CSTNode) -> GradMode:
         """The grad mode in which ``function`` runs ``node``, unless its own statements set another one."""
