@@ -92,6 +92,37 @@ def predict(loader):
     model.eval()
     return [model(batch.to("cuda")).cpu() for batch in loader]
 """
+ENGINE = """\
+import gc
+from torch import nn
+
+
+def train(model, loader, optimizer):
+    for images, labels in loader:
+        loss = nn.functional.cross_entropy(model(images.cuda()), labels.cuda())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        gc.collect()
+"""
+TRAIN = """\
+import torch
+from engine import train
+from settings import setup
+from torch.utils.data import DataLoader
+from torchvision.datasets import ImageFolder
+from torchvision.models import resnet50
+
+
+def main():
+    setup()
+    model = resnet50().cuda()
+    train(model, DataLoader(ImageFolder("photos"), batch_size=64), torch.optim.SGD(model.parameters(), lr=0.1))
+
+
+if __name__ == "__main__":
+    main()
+"""
 PREDICT = """\
 import torch
 from net import predict
@@ -189,3 +220,11 @@ def test_function_that_a_script_calls_first(
     settings = SETUP.format(parameters=parameters, body=setup)
     folder = write(tmp_path, main=PREDICT.format(body=body), net=NET, settings=settings)
     assert ("TL402" in codes_of(folder / "net.py")) == expected
+
+
+@pytest.mark.parametrize(("body", "expected"), [("gc.disable()", False), ("gc.collect()", True)])
+def test_garbage_collector_is_off_for_all_files(body: str, expected: bool, tmp_path: Path) -> None:
+    """A loop in another file has to run it."""
+    settings = SETUP.format(parameters="", body=body).replace("torch", "gc")
+    folder = write(tmp_path, main=TRAIN, engine=ENGINE, settings=settings)
+    assert ("TL601" in codes_of(folder / "engine.py")) == expected
