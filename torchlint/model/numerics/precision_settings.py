@@ -51,6 +51,7 @@ class PrecisionSettings:
     def __init__(self, module: Module) -> None:
         self._module = module
         self._tree = module.tree
+        self._converting: dict[cst.CSTNode, bool] = {}  #: by part of a network
 
     @cached_property
     def _program(self) -> frozenset[cst.CSTNode]:
@@ -148,7 +149,11 @@ class PrecisionSettings:
 
     def _is_converting(self, place: cst.CSTNode) -> bool:
         """Whether a constructor call or a part of a network makes 16-bit tensors, parameters in float64, or casts."""
-        return any(self._converts(call) and self._runs(call) for call in self._tree.calls_in(place))
+        known = self._converting.get(place)
+        if known is None:
+            calls = self._tree.calls_in(place)
+            known = self._converting[place] = any(self._converts(call) and self._runs(call) for call in calls)
+        return known
 
     def _converts(self, call: cst.Call) -> bool:
         name = self._module.name_of(call.func) or ""
@@ -162,7 +167,12 @@ class PrecisionSettings:
 
     def _formats_in(self, call: cst.Call) -> set[str]:
         """The formats that a call is given: as an argument, or by the call that makes the data of a parameter."""
-        given = [item.value for item in call.args if item.keyword is not None and item.keyword.value.endswith("dtype")]
+        is_cast = isinstance(call.func, cst.Attribute) and call.func.attr.value in ("to", "type")
+        given = [
+            item.value
+            for item in call.args
+            if (item.keyword.value.endswith("dtype") if item.keyword is not None else is_cast)
+        ]
         if self._module.name_of(call.func) == "torch.nn.Parameter":
             given += [
                 item.value
