@@ -175,6 +175,13 @@ def test_default_device_at_the_top_level_counts(setting: str, expected: bool, tm
     assert ("TL206" in codes_of(folder / "noise.py")) == expected
 
 
+def test_default_device_of_one_of_two_scripts(tmp_path: Path) -> None:
+    """The other one copies the tensor."""
+    gpu, cpu = (NOISES.format(setting=text) for text in ("torch.set_default_device('cuda')", "torch.manual_seed(0)"))
+    folder = write(tmp_path, main=gpu, other=cpu.replace("3", "4"), noise=NOISE)
+    assert "TL206" in codes_of(folder / "noise.py")
+
+
 @pytest.mark.parametrize(
     ("main", "end", "expected"),
     [
@@ -228,3 +235,12 @@ def test_garbage_collector_is_off_for_all_files(body: str, expected: bool, tmp_p
     settings = SETUP.format(parameters="", body=body).replace("torch", "gc")
     folder = write(tmp_path, main=TRAIN, engine=ENGINE, settings=settings)
     assert ("TL601" in codes_of(folder / "engine.py")) == expected
+
+
+@pytest.mark.parametrize("second", ["torch.set_grad_enabled(False)", "torch.manual_seed(0)"])
+def test_one_of_two_scripts_turns_gradients_off(second: str, tmp_path: Path) -> None:
+    """The other one records an autograd graph."""
+    script = "import torch\nfrom net import predict\n\n{}\nprint(predict(torch.load('{}.pt')))\n"
+    first = "torch.set_grad_enabled(False)"
+    folder = write(tmp_path, net=NET, first=script.format(first, "a"), second=script.format(second, "b"))
+    assert ("TL402" in codes_of(folder / "net.py")) == (second != first)

@@ -56,8 +56,9 @@ class PrecisionSettings:
     @cached_property
     def _program(self) -> frozenset[cst.CSTNode]:
         """The files that count. Scripts that only infer are other programs: what they set is not for the training."""
-        only_infers = self._module.fact(InferenceScripts).only_infers
-        return self._module.links.programs(self._module.root, lambda script: not only_infers(script))
+        links, only_infers = self._module.links, self._module.fact(InferenceScripts).only_infers
+        scripts = [script for script in links.scripts(self._module.root) if not only_infers(script)]
+        return frozenset({self._module.root}).union(*map(links.program, scripts))
 
     @cached_property
     def allows_tf32(self) -> bool:

@@ -69,6 +69,8 @@ class GradModes(ForestFact):
         self._names = module.names
         self._definitions = module.definitions
         self._values = module.values
+        self._links = module.links
+        self._recording: dict[cst.CSTNode, bool] = {}
         #: by function, and by function and place in it if its calls differ
         self._modes: CyclicMemo[tuple[cst.FunctionDef, cst.CSTNode | None], GradMode]
         self._modes = CyclicMemo(GradMode.UNKNOWN, _CALLER_DEPTH)
@@ -166,9 +168,20 @@ class GradModes(ForestFact):
         return found
 
     def _is_of_other_script(self, switch: cst.Call, node: cst.CSTNode) -> bool:
-        """Whether a script turns gradients off for itself, and another one that ``node`` may run in trains."""
-        script = self._tree.root_of(switch)
-        return script is not self._tree.root_of(node) and bool(self._training_files - {script})
+        """Whether a script turns gradients off for itself, and another one that ``node`` may run in does not."""
+        script, root = self._tree.root_of(switch), self._tree.root_of(node)
+        if script is root:
+            return False
+        return bool(self._training_files - {script}) or self._is_of_recording_script(root)
+
+    def _is_of_recording_script(self, root: cst.CSTNode) -> bool:
+        """Whether one of the programs that reach a file turns gradients off nowhere at the top level."""
+        known = self._recording.get(root)
+        if known is None:
+            files = {self._tree.root_of(call) for call, _ in self._grad_switches if not self._tree.function_of(call)}
+            programs = map(self._links.program, self._links.scripts(root))
+            known = self._recording[root] = any(map(files.isdisjoint, programs))
+        return known
 
     @cached_property
     def _training_files(self) -> frozenset[cst.CSTNode]:
