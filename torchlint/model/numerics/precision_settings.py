@@ -39,6 +39,8 @@ _FAST = frozenset({"high", "medium"})
 _FORMATS = re.compile(r"half|double|16|64")
 _HALVES = frozenset({"torch.float16", "torch.half", "torch.bfloat16", "torch.HalfTensor", "torch.cuda.HalfTensor"})
 _DOUBLES = frozenset({"torch.float64", "torch.double", "torch.DoubleTensor", "torch.cuda.DoubleTensor"})
+#: The last parts of their names.
+_NAMES = frozenset(name.rpartition(".")[2] for name in _HALVES | _DOUBLES)
 #: Methods that convert a network to a format.
 _CONVERSIONS = ("half", "bfloat16", "double")
 #: Methods of a network that need no visible call.
@@ -59,6 +61,9 @@ class PrecisionSettings:
         links, only_infers = self._module.links, self._module.fact(InferenceScripts).only_infers
         scripts = [script for script in links.scripts(self._module.root) if not only_infers(script)]
         return frozenset({self._module.root}).union(*map(links.program, scripts))
+
+    def _counts(self, node: cst.CSTNode) -> bool:
+        return self._tree.root_of(node) in self._program
 
     @cached_property
     def allows_tf32(self) -> bool:
@@ -81,6 +86,8 @@ class PrecisionSettings:
 
     def concern(self, network: cst.BaseExpression) -> bool:
         """Whether a network computes in another format than float32: by its class, or because something converts it."""
+        if not self._name_formats:
+            return False
         value = self._module.value(network)
         layers = self._module.fact(NetworkLayers).of(network)
         if layers is not None:
@@ -94,7 +101,7 @@ class PrecisionSettings:
 
     def _calls(self, *names: str) -> list[cst.Call]:
         found = Forest.calls(self._module, *names)
-        return [call.node for call in found if self._tree.root_of(call.node) in self._program]
+        return [call.node for call in found if self._counts(call.node)]
 
     @cached_property
     def _switches(self) -> list[tuple[cst.Attribute, cst.CSTNode | None]]:
@@ -102,9 +109,7 @@ class PrecisionSettings:
         return [
             (target, value)
             for target, value, _ in self._tree.stores
-            if isinstance(target, cst.Attribute)
-            and target.attr.value in _SWITCHES_OF_TF32
-            and self._tree.root_of(target) in self._program
+            if isinstance(target, cst.Attribute) and target.attr.value in _SWITCHES_OF_TF32 and self._counts(target)
         ]
 
     def _is_other(self, call: cst.Call) -> bool:
@@ -122,9 +127,7 @@ class PrecisionSettings:
         return [
             found
             for found in self._module.fact(Autocasts).all
-            if found.enabled is not False
-            and found.device is not Device.CPU
-            and self._tree.root_of(found.call.node) in self._program
+            if found.enabled is not False and found.device is not Device.CPU and self._counts(found.call.node)
         ]
 
     def _is_entered(self, found: Autocast) -> bool:
@@ -140,6 +143,15 @@ class PrecisionSettings:
         return bool(self._module.callers(function).calls)
 
     # -- one network
+
+    @cached_property
+    def _name_formats(self) -> bool:
+        """Whether anything names a format, or enters an autocast: what networks are made of takes longer to find."""
+        if self._autocasts or any(call for call in Forest.methods(self._module, *_CONVERSIONS) if self._counts(call)):
+            return True
+        tables = (self._tree.attributes_by_name, self._tree.names)
+        named = (node for name in _NAMES for table in tables for node in table.get(name, ()))
+        return any(self._module.name_of(node) in _HALVES | _DOUBLES and self._counts(node) for node in named)
 
     def _is_in_network(self, found: Autocast) -> bool:
         """Whether the class of a network enters an autocast while gradients are recorded."""
@@ -190,7 +202,7 @@ class PrecisionSettings:
         found = []
         for call in Forest.methods(self._module, *_CONVERSIONS, "to", "type"):
             assert isinstance(call.func, cst.Attribute)
-            if self._tree.root_of(call) not in self._program:
+            if not self._counts(call):
                 continue
             if call.func.attr.value in _CONVERSIONS:
                 is_one = not call.args
