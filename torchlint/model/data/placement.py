@@ -57,7 +57,7 @@ class Move:
 
 
 class Placement(ForestFact):
-    """Answers for one file."""
+    """Answers for one forest."""
 
     def __init__(self, module: Forest) -> None:
         self._module = module

@@ -28,7 +28,7 @@ _HEAVY_FUNCTIONS = ("conv", "linear", "attention")
 
 
 class Sizes(ForestFact):
-    """Answers for one file."""
+    """Answers for one forest."""
 
     def __init__(self, module: Forest) -> None:
         self._module = module

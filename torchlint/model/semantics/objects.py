@@ -82,7 +82,7 @@ _OPAQUE = (
 
 
 class ObjectFlow(ForestFact):
-    """Answers for one file."""
+    """Answers for one forest."""
 
     def __init__(self, module: Forest) -> None:
         self._tree = module.tree

@@ -30,7 +30,7 @@ class Switch:
 
 
 class Switches(ForestFact):
-    """Answers for one file."""
+    """Answers for one forest."""
 
     def __init__(self, module: Forest) -> None:
         self._module = module

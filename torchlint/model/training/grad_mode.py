@@ -62,7 +62,7 @@ class GradMode(str, Enum):
 
 
 class GradModes(ForestFact):
-    """Answers for one file."""
+    """Answers for one forest."""
 
     def __init__(self, module: Forest) -> None:
         self._tree = module.tree

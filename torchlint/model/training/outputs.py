@@ -46,7 +46,7 @@ _CALL_DEPTH = 4
 
 
 class Outputs(ForestFact):
-    """Answers for one file."""
+    """Answers for one forest."""
 
     def __init__(self, module: Forest) -> None:
         self._module = module
