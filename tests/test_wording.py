@@ -18,7 +18,9 @@ FILES = sorted(
 #: Words for which there is a plain or a standard term: fix, is, works, reported, manually, iterates over, discarded ...
 UNUSUAL = re.compile(
     r"\b(mends?|mended|stands?|serves|told|dear|by hand|(gone|goes|going) through|thrown away|for nothing|whoever)\b"
-    r"|\b(beside|left alone|judged|holds|each round|every round|other rounding)\b"
+    r"|\b(beside|left alone|judged|holds?|held|holding|other rounding)\b"
+    r"|\b((each|every) round|(all|many|of|several) rounds)\b"
+    r"|(?<![Tt]here\s)\b(is|are)\s+no\s+(?!longer\b|more\b|other\b)(?=[a-z`])|\bto be no\b"
 )
 
 

@@ -1,4 +1,4 @@
-"""Loops: hot (over a loader, or holding a training step), epoch, or other; and what guards a statement in one."""
+"""Loops: hot (over a loader, or containing a training step), epoch, or other; and what guards a statement in one."""
 
 from __future__ import annotations
 
