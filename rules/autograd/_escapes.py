@@ -119,7 +119,7 @@ class Escapes:
         return not all(map(self._is_plain_use, uses))
 
     def _is_plain_use(self, owner: cst.Name) -> bool:
-        """Whether an attribute of ``self`` is called or asked for its place, has layers to call, or is no layer."""
+        """Whether an attribute of ``self`` is called or asked for its place, has layers to call, or is not a layer."""
         node: cst.CSTNode = owner
         parent = self._tree.parent(node)
         while isinstance(parent, cst.Attribute) and parent.value is node:

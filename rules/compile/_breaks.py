@@ -65,7 +65,7 @@ class Break:
 
 
 class Breaks:
-    """Answers for one forest."""
+    """Answers for one file."""
 
     def __init__(self, module: Module) -> None:
         self._module = module

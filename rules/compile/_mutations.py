@@ -30,7 +30,7 @@ class Mutation:
 
 
 class Mutations:
-    """Answers for one forest."""
+    """Answers for one file."""
 
     def __init__(self, module: Module) -> None:
         self._module = module

@@ -32,7 +32,7 @@ class Traced:
 
 
 class TracedCode:
-    """Answers for one forest."""
+    """Answers for one file."""
 
     def __init__(self, module: Module) -> None:
         self._module = module

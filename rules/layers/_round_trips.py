@@ -33,7 +33,7 @@ _WITHOUT_COUNTERPART = re.compile(
 )
 #: Functions of Python for sizes and for single items, and those that show them, also by ``"{}".format(n)``.
 _OF_NUMBERS = frozenset(f"builtins.{name}" for name in "len min max abs round int float bool print str".split())
-#: Conditions that hold at every call in training or in evaluation.
+#: Conditions that are true at every call in training or in evaluation.
 _USUAL = re.compile(r"(not )?self\.training|[\w.]+ is (not )?None")
 
 

@@ -271,7 +271,7 @@ class Queued:
                 known += works
                 if self._module.fact(Loops).around(node) and not {Work.WAITS, Work.UNKNOWN}.isdisjoint(works):
                     waits_in_loop = True
-            if waits_in_loop:  # of many rounds, only the work of the last one may not be finished
+            if waits_in_loop:  # of many iterations, only the work of the last one may not be finished
                 known.append(Work.UNKNOWN)
             if known and (function.asynchronous or self._module.definitions.yields(function)):
                 known = [Work.UNKNOWN]

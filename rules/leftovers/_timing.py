@@ -139,7 +139,7 @@ class Timing:
                 if work in (Work.WAITS, Work.UNKNOWN):
                     if carried:
                         return None
-                    if inner:  # of many rounds, only the work of the last one may not be finished
+                    if inner:  # of many iterations, only the work of the last one may not be finished
                         waited = inner[-1].node
                     found = None
                 elif call is not None and work is Work.RUNS and (found is None or is_backward(found)):

@@ -158,7 +158,7 @@ class KeptOnHost:
         return function is not None and self._module.fact(Purposes).is_for_constructors(function)
 
     def _may_be_without(self, value: cst.BaseExpression) -> bool:
-        """Whether an attribute is no tensor that stays on the host: ``None``, or a parameter under other settings."""
+        """Whether an attribute is not a tensor that stays on the host: ``None``, or a parameter with other settings."""
         if not isinstance(value, cst.Call):
             return is_none(value)
         name = self._module.name_of(value.func) or ""

@@ -190,7 +190,7 @@ class Pinning:
         )
 
     def _conditions(self, value: cst.BaseExpression) -> Iterator[tuple[cst.If | cst.IfExp, bool]]:
-        """The conditions around a value in its function, each with whether it must hold there."""
+        """The conditions around a value in its function, each with whether it must be true there."""
         for above, child in climb(self._module.tree, value):
             if isinstance(above, (cst.FunctionDef, cst.ClassDef)):
                 return

@@ -250,7 +250,7 @@ class Forest:
     # -- meaning
 
     def calls(self, *names: str) -> Iterator[Call]:
-        """The calls of anything with one of these canonical dotted names in the file and its context, in order."""
+        """The calls of anything with one of these canonical dotted names, in order."""
         found = [call for name in dict.fromkeys(names) for call in self.tables.calls_of(name)]
         yield from found if len(names) == 1 else sorted(found, key=lambda call: self.tree.index(call.node))
 
@@ -295,11 +295,11 @@ class Forest:
         return self.values.of(node)
 
     def callee(self, node: cst.CSTNode) -> cst.CSTNode:
-        """What ``node`` calls; ``node`` itself if it is no call."""
+        """What ``node`` calls; ``node`` itself if it is not a call."""
         return node.func if isinstance(node, cst.Call) else node
 
     def callers(self, function: cst.FunctionDef) -> Callers:
-        """Where ``function`` is called in the file."""
+        """Where ``function`` is called."""
         return self.definitions.callers(function, self.values)
 
     def passed_by_all(self, param: cst.Param, at_most: int | None = None) -> list[cst.BaseExpression | None]:
@@ -327,7 +327,7 @@ class Forest:
         return frozenset(binding.imported for binding in self.tables.imports[root] if self.names.uses(binding))
 
     def imports(self, root: str) -> bool:
-        """Whether the file imports ``root`` or something of it."""
+        """Whether a file imports ``root`` or something of it."""
         return any(name == root or name.startswith(root + ".") for name in self.imported_names)
 
     def function_of(self, node: cst.CSTNode) -> cst.FunctionDef | None:

@@ -32,7 +32,7 @@ _CASTS = frozenset("half float double bfloat16 long int bool byte short type to 
 
 #: What labels are called, which are much smaller than the data that they belong to.
 _LABELS = re.compile(r"^(y|\w+_y|y_\w+|(\w+_)?(targets?|labels?|lbls?|pids?|class(es)?|gts?)(_?\w)?)$", re.IGNORECASE)
-#: What graphs of DGL hold tensors in; a loader does not pin them.
+#: Where graphs of DGL keep tensors; a loader does not pin them.
 _OF_GRAPHS = frozenset({"ndata", "edata", "srcdata", "dstdata"})
 
 

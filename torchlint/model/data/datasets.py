@@ -53,7 +53,7 @@ class CudaWork:
 
 
 class Datasets(ForestFact):
-    """Answers about the datasets of one file, and about the functions that make their items into batches."""
+    """Answers about the datasets of one forest, and about the functions that make their items into batches."""
 
     def __init__(self, module: Forest) -> None:
         self._module = module

@@ -47,7 +47,7 @@ class Devices(ForestFact):
 
     @cached_property
     def uses_cuda(self) -> bool:
-        """Whether the file puts something on a CUDA device, or may: `.cuda(`, "cuda", `torch.cuda...Tensor`.
+        """Whether the program puts something on a CUDA device, or may: `.cuda(`, "cuda", `torch.cuda...Tensor`.
 
         The accelerator that `torch.accelerator` finds counts as one.
         """

@@ -27,7 +27,7 @@ _WRITTEN = (cst.Call, cst.IfExp, cst.Integer, cst.List, cst.SimpleString)
 
 
 class Lightning(ForestFact):
-    """Answers for one file."""
+    """Answers for one forest."""
 
     def __init__(self, module: Forest) -> None:
         self._module = module

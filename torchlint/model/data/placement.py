@@ -57,7 +57,7 @@ class Move:
 
 
 class Placement(ForestFact):
-    """Answers for one file."""
+    """Answers for one forest."""
 
     def __init__(self, module: Forest) -> None:
         self._module = module
@@ -81,7 +81,7 @@ class Placement(ForestFact):
                 yield Move(call, call.func.value, target, device_of(target.value, self._module.values))
 
     def is_device(self, node: cst.BaseExpression) -> bool:
-        """Whether ``node`` names a device, and is no dtype and no other tensor."""
+        """Whether ``node`` names a device, not a dtype or another tensor."""
         value = self._module.value(node)
         if value.kind in (Kind.DEVICE, Kind.STRING):
             return value.kind is Kind.DEVICE or bool(named_device(value))

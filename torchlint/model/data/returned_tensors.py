@@ -29,7 +29,7 @@ _LEAVING = frozenset("to cuda cpu type type_as item tolist numpy size dim numel 
 _READING = frozenset({"item", "tolist", "numpy"})
 #: Decorators that change nothing about what a function returns.
 _PLAIN = frozenset({"staticmethod", "classmethod", "torch.no_grad()"})
-#: Kinds of values that are no tensors.
+#: Kinds of values that are not tensors.
 _OTHERS = frozenset({Kind.NUMBER, Kind.STRING, Kind.DTYPE, Kind.NONE})
 #: The maximum number of expressions that a tensor is followed through, and of iterations of a loop that writes to it.
 _DEPTH = 40
@@ -185,7 +185,7 @@ class ReturnedTensors(ForestFact):
         return _of_all([self._made(item, given, depth) for item in nodes if not self._is_other(item)])
 
     def _is_other(self, node: cst.BaseExpression) -> bool:
-        """Whether a value is no tensor."""
+        """Whether a value is not a tensor."""
         return (
             self._module.value(node).kind in _OTHERS or self._numbers.is_number(node) or self._numbers.is_setting(node)
         )

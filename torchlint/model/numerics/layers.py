@@ -66,7 +66,7 @@ class Layers:
 
 
 class NetworkLayers(ForestFact):
-    """Answers for one file."""
+    """Answers for one forest."""
 
     def __init__(self, module: Forest) -> None:
         self._module = module

@@ -43,7 +43,7 @@ _UNKNOWN: frozenset[str] = frozenset()
 
 
 class MixedWrites(ForestFact):
-    """Answers for one file."""
+    """Answers for one forest."""
 
     def __init__(self, module: Forest) -> None:
         self._module = module

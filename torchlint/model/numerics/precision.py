@@ -267,7 +267,7 @@ class Precision:
         return self._module.value(call.func.value).kind is not Kind.MODULE and not self._feeds_network(call)
 
     def _is_passing(self, made: cst.Call) -> bool:
-        """Whether a function that is no method of a network makes a tensor, and keeps it in no object."""
+        """Whether a function that is not a method of a network makes a tensor, and keeps it in no object."""
         module = self._module
         function, statement = module.function_of(made), module.tree.statement_of(made)
         owner = module.tree.class_of(function) if function is not None else None

@@ -48,7 +48,7 @@ class _Choice:
 
     value: cst.BaseExpression
     tests: list[_Condition]
-    is_sure: bool  #: whether it runs if the tests hold
+    is_sure: bool  #: whether it runs if the tests are true
 
 
 class Branches:

@@ -28,7 +28,7 @@ class Kind(str, Enum):
     SEQUENCE = "sequence"  #: list, tuple or other container
     CLASS = "class"
     FUNCTION = "function"
-    CONTEXT = "context"  #: a context manager held as a value
+    CONTEXT = "context"  #: a context manager as a value
     TRAINER = "trainer"  #: accelerate, fabric, lightning, transformers: does its own precision and placement
     OTHER = "other"  #: known, and none of the above
 
@@ -251,7 +251,7 @@ TORCH_LIBRARIES = frozenset(
 
 #: Module classes of torch.nn whose behaviour depends on training or evaluation mode.
 MODE_DEPENDENT = ("Dropout", "BatchNorm", "InstanceNorm", "SyncBatchNorm", "RReLU", "AlphaDropout")
-#: ... and those that hold such layers or take a faster path in evaluation mode.
+#: ... and those that contain such layers or take a faster path in evaluation mode.
 MODE_DEPENDENT_WHOLE = frozenset(
     {
         "torch.nn.MultiheadAttention",

@@ -21,7 +21,7 @@ _NEAR = 6
 
 
 class Reasons(ForestFact):
-    """Answers for one file."""
+    """Answers for one forest."""
 
     def __init__(self, module: Forest) -> None:
         self._module = module

@@ -35,7 +35,7 @@ class Stores(ForestFact):
 
     @cached_property
     def object_names(self) -> frozenset[str]:
-        """The names of attributes that may hold an object or a function of the program, methods left aside."""
+        """The names of attributes that may refer to an object or a function of the program, methods left aside."""
         bound = {
             name
             for node, scope in self._tree.scopes.items()

@@ -25,12 +25,12 @@ class Switch:
 
     node: cst.CSTNode  #: the statement
     name: str  #: of the variable, or dotted of the flag
-    value: str | None  #: a variable's string, the text of a flag's literal; None if it is no literal
+    value: str | None  #: a variable's string, the text of a flag's literal; None if it is not a literal
     conditional: bool  #: whether it hangs on a condition, or is there for when something fails
 
 
 class Switches(ForestFact):
-    """Answers for one file."""
+    """Answers for one forest."""
 
     def __init__(self, module: Forest) -> None:
         self._module = module

@@ -21,7 +21,7 @@ _LACKING = frozenset({"ImportError", "ModuleNotFoundError", "AttributeError", "T
 
 
 class VersionChecks(ForestFact):
-    """Answers for one file."""
+    """Answers for one forest."""
 
     def __init__(self, module: Forest) -> None:
         self._tree = module.tree

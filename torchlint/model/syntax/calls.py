@@ -17,12 +17,12 @@ class Presence(Enum):
 
     PRESENT = "present"
     ABSENT = "absent"
-    UNKNOWN = "unknown"  #: the call has ``*args`` or ``**kwargs`` that may hold it
+    UNKNOWN = "unknown"  #: the call has ``*args`` or ``**kwargs`` that may contain it
 
 
 @dataclass(frozen=True)
 class Entries:
-    """What a dictionary may hold under one key, or a call pass for one parameter."""
+    """What a dictionary may contain under one key, or a call pass for one parameter."""
 
     values: tuple[cst.BaseExpression, ...] = ()
     certain: bool = False  #: the key is there on all paths
@@ -144,7 +144,7 @@ class Call:
         return self.unpacking.passed(self.node, name) if passed is None else Entries((passed.value,), certain=True)
 
     def _unpacked(self, name: str) -> Argument:
-        """The argument for parameter ``name`` where only an unpacked dictionary may hold it."""
+        """The argument for parameter ``name`` where only an unpacked dictionary may contain it."""
         found = self.unpacking.passed(self.node, name)
         if not found.known:
             return Argument(Presence.UNKNOWN)

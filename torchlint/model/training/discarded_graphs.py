@@ -28,7 +28,7 @@ _DIFFERENTIATING = frozenset({"backward", "grad", "autograd", "requires_grad", "
 
 
 class DiscardedGraphs:
-    """Answers for one forest."""
+    """Answers for one file."""
 
     def __init__(self, module: Module) -> None:
         self._module = module

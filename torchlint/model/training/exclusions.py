@@ -30,7 +30,7 @@ _HOOKS = frozenset({"register_hook", "register_backward_hook", "register_full_ba
 
 
 class Exclusions:
-    """Answers for one forest."""
+    """Answers for one file."""
 
     def __init__(self, module: Module) -> None:
         self._module = module

@@ -26,7 +26,7 @@ _METHODS = ("freeze", "unfreeze")
 
 
 class Frozen:
-    """Answers for one forest."""
+    """Answers for one file."""
 
     def __init__(self, module: Module) -> None:
         self._module = module

@@ -34,7 +34,7 @@ LIGHTNING_INFERENCE_HOOKS = frozenset(
 #: Methods of a ``speechbrain.Brain`` that it runs without gradients and in evaluation mode.
 _BRAIN_HOOKS = frozenset({"evaluate_batch"})
 
-#: What a context manager held in a variable may be called that leaves the grad mode alone.
+#: Names of context managers in variables that do not change the grad mode.
 _HARMLESS = re.compile(
     r"autocast|amp|timer|bar|progress|prof|lock|file|writer|session|stream|device|pool|txn|scope|run$"
 )
@@ -62,7 +62,7 @@ class GradMode(str, Enum):
 
 
 class GradModes(ForestFact):
-    """Answers for one file."""
+    """Answers for one forest."""
 
     def __init__(self, module: Forest) -> None:
         self._tree = module.tree
@@ -242,7 +242,7 @@ class GradModes(ForestFact):
         return self._foreign_mode(node, name)
 
     def _foreign_mode(self, node: cst.CSTNode, name: str | None) -> GradMode | None:
-        """A manager that is not torch's own: held in a variable, built conditionally, or a helper of the file."""
+        """A manager that is not torch's own: kept in a variable, built conditionally, or a helper of the file."""
         if isinstance(node, cst.IfExp):
             return GradMode.UNKNOWN if self.manager_mode(node.body) or self.manager_mode(node.orelse) else None
         alternatives = self._names.alternatives(node.func if isinstance(node, cst.Call) else node)

@@ -30,7 +30,7 @@ _GRADIENT_PREFIXES = ("torch.func.", "torch.autograd.functional.", "functorch.")
 
 
 class Gradients(ForestFact):
-    """Answers for one file."""
+    """Answers for one forest."""
 
     def __init__(self, module: Forest) -> None:
         self._tree = module.tree

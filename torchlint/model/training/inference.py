@@ -45,7 +45,7 @@ _MOVING_TARGETS = re.compile(r"teacher|target|ema|momentum|frozen|vgg|lpips|perc
 
 
 class Inference:
-    """Answers for one forest."""
+    """Answers for one file."""
 
     def __init__(self, module: Module) -> None:
         self._module = module

@@ -55,7 +55,7 @@ _DECIDING = frozenset(
 
 
 class Iterations(ForestFact):
-    """Answers for one file."""
+    """Answers for one forest."""
 
     def __init__(self, module: Forest) -> None:
         self._module = module

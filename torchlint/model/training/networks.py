@@ -48,7 +48,7 @@ class Networks(ForestFact):
     def runs_network(self, node: cst.Call) -> bool:
         """Whether ``node`` runs a network, in the caller's grad mode: a forward, or ``model.encode(x)``.
 
-        A layer without parameters, a loss, a metric or a preprocessor that happens to be a module is no network.
+        A layer without parameters, a loss, a metric or a preprocessor that happens to be a module is not a network.
         """
         if node not in self._runs:
             self._runs[node] = self._find_runs_network(node)

@@ -43,7 +43,7 @@ _Carried: TypeAlias = dict[cst.Call, tuple[cst.CSTNode | None, ...]]
 
 
 class OutputUses:
-    """Answers for one forest."""
+    """Answers for one file."""
 
     def __init__(self, module: Module) -> None:
         self._module = module

@@ -38,7 +38,7 @@ GRADIENTLESS = DETACHING | {
 }
 _NO_TENSORS = (Kind.NUMBER, Kind.STRING, Kind.ARRAY, Kind.NONE)
 
-#: Functions that give packed sequences, whose data is no detached tensor.
+#: Functions that give packed sequences, whose data is not a detached tensor.
 _PACKING = frozenset({"pack_padded_sequence", "pack_sequence", "PackedSequence"})
 
 #: How many calls deep a run of a network is looked for.
@@ -46,7 +46,7 @@ _CALL_DEPTH = 4
 
 
 class Outputs(ForestFact):
-    """Answers for one file."""
+    """Answers for one forest."""
 
     def __init__(self, module: Forest) -> None:
         self._module = module
@@ -103,7 +103,7 @@ class Outputs(ForestFact):
         )
 
     def carries(self, expression: cst.CSTNode, runs: set[cst.CSTNode], exits: frozenset[str]) -> bool:
-        """Whether ``expression`` may hold the output of one of ``runs`` that no method of ``exits`` has ended."""
+        """Whether ``expression`` may contain the output of one of ``runs`` that no method of ``exits`` has ended."""
         flow = self._module.fact(DataFlow)
         return flow.search(runs.__contains__, lambda part: part not in runs and self._ends(part, exits)).finds(
             expression
@@ -112,7 +112,7 @@ class Outputs(ForestFact):
     def carried(
         self, items: Iterable[tuple[cst.CSTNode, cst.CSTNode | None]], exits: frozenset[str]
     ) -> dict[cst.Call, tuple[cst.CSTNode | None, ...]]:
-        """The calls whose output one of ``items`` may hold, all at once: those for which ``carries`` is true.
+        """The calls whose output one of ``items`` may contain, all at once: those for which ``carries`` is true.
 
         Each item comes with its owner. Each call is given with the owners of its items, three of them at most.
         """

@@ -35,7 +35,7 @@ class Purpose(Enum):
 
 
 class Purposes(ForestFact):
-    """Answers for one file."""
+    """Answers for one forest."""
 
     def __init__(self, forest: Forest) -> None:
         self._forest = forest

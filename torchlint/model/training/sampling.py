@@ -75,7 +75,7 @@ class Sampling(ForestFact):
                 yield from _names(part.value.func)
 
     def _is_collected(self, loop: cst.For, call: cst.Call) -> bool:
-        """Whether the outputs of all rounds are kept or added up."""
+        """Whether the outputs of all iterations are kept or added up."""
         outputs = self._module.fact(Outputs)
         for part in self._tree.nodes_in(loop.body):
             given: list[cst.BaseExpression] = []

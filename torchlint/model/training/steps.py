@@ -59,7 +59,7 @@ class TrainingLoop:
 
 
 class Steps(ForestFact):
-    """Answers for one file."""
+    """Answers for one forest."""
 
     def __init__(self, module: Forest) -> None:
         self._module = module

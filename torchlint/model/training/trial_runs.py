@@ -23,7 +23,7 @@ _DEPTH = 3
 
 
 class TrialRuns:
-    """Answers for one forest."""
+    """Answers for one file."""
 
     def __init__(self, module: Module) -> None:
         self._module = module
