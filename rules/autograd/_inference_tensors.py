@@ -11,7 +11,7 @@ import libcst as cst
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.calls import changes_in_place
-from torchlint.model.syntax.dotted import called_name
+from torchlint.model.syntax.dotted import base_of, called_name
 from torchlint.model.syntax.scopes import Binding
 from torchlint.model.syntax.suspension import suspension_in
 from torchlint.model.training.gradients import LEAVING
@@ -115,6 +115,5 @@ def _changed_by(node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
 
 def _owner(node: cst.BaseExpression) -> cst.Name | None:
     """The name of the tensor that an expression is, or is a part or a view of."""
-    while isinstance(node, (cst.Subscript, cst.Attribute, cst.Call)):
-        node = node.func if isinstance(node, cst.Call) else node.value
-    return node if isinstance(node, cst.Name) else None
+    base = base_of(node)
+    return base if isinstance(base, cst.Name) else None

@@ -11,7 +11,7 @@ from torchlint.model.data.loading import Loading
 from torchlint.model.module import Module
 from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.climbing import climb
-from torchlint.model.syntax.dotted import called_name
+from torchlint.model.syntax.dotted import PARTS_AND_RESULTS, called_name, prefixes
 
 #: Methods that change their object.
 _CHANGING = frozenset("append appendleft extend insert add update setdefault pop popleft remove discard clear".split())
@@ -70,9 +70,7 @@ def _stores(
 
 def _owner(module: Module, target: cst.BaseExpression, function: cst.FunctionDef) -> cst.Name | cst.Attribute | None:
     """``self.x`` of ``self.x[0].y``, or a global name; None for a local variable of the function."""
-    node, inner = target, target
-    while isinstance(node, (cst.Attribute, cst.Subscript, cst.Call)):
-        node, inner = (node.func if isinstance(node, cst.Call) else node.value), node
+    inner, node = [target, target, *prefixes(target, PARTS_AND_RESULTS)][-2:]
     if not isinstance(node, cst.Name):
         return None
     if node.value == "self":

@@ -13,7 +13,7 @@ from torchlint.model.module import Module
 from torchlint.model.semantics.dispatch import Dispatch
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.climbing import climb
-from torchlint.model.syntax.dotted import dotted_name, last_part
+from torchlint.model.syntax.dotted import base_of, dotted_name, last_part
 from torchlint.model.syntax.exits import ends_with
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.iterations import Iterations
@@ -225,13 +225,13 @@ class Collectives:
 
     def _is_argument_needed(self, call: cst.Call, operation: cst.CSTNode) -> bool:
         """Whether ``operation`` changes an argument of ``call`` on which a gradient or a decision depends."""
-        changed = _root_of(operation.args[0].value) if isinstance(operation, cst.Call) and operation.args else None
+        changed = base_of(operation.args[0].value) if isinstance(operation, cst.Call) and operation.args else None
         if not isinstance(changed, cst.Name):
             return False
         if any(item.kind != "param" for item in self._module.values.reaching.of(changed)):
             return False
         for argument in call.args:
-            root = _root_of(argument.value)
+            root = base_of(argument.value)
             if isinstance(root, cst.Name) and self._is_needed_later(root, call):
                 return True
             if _STATE.search(self._module.code(argument.value).lower()):
@@ -255,7 +255,7 @@ class Collectives:
         gradients = self._module.fact(Gradients)
         if gradients.reaches_backward(call) or self._is_decided_by(call):
             return False
-        root = _root_of(given)
+        root = base_of(given)
         if not isinstance(root, cst.Name) or root.value == "self":
             return False
         if any(
@@ -292,7 +292,7 @@ class Collectives:
         """The uses of a variable, or of an attribute of this name: ``self.losses``."""
         if isinstance(target, cst.Attribute):
             return self._tree.attributes_named(target.attr.value)
-        root = _root_of(target)
+        root = base_of(target)
         home = self._module.names.home_of(root) if isinstance(root, cst.Name) else None
         return self._module.names.uses_in(home, root.value) if home is not None and isinstance(root, cst.Name) else ()
 
@@ -303,13 +303,6 @@ class Collectives:
             if isinstance(above, (cst.BaseSmallStatement, cst.BaseCompoundStatement)):
                 return False
         return False
-
-
-def _root_of(node: cst.BaseExpression) -> cst.BaseExpression:
-    """What attributes, items and results of calls are taken of."""
-    while isinstance(node, (cst.Call, cst.Attribute, cst.Subscript)):
-        node = node.func if isinstance(node, cst.Call) else node.value
-    return node
 
 
 def _targets(target: cst.BaseExpression) -> list[cst.BaseExpression]:

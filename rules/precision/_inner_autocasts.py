@@ -12,7 +12,7 @@ from torchlint.model.numerics.autocasts import Autocasts
 from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.climbing import climb
-from torchlint.model.syntax.dotted import last_name, last_part
+from torchlint.model.syntax.dotted import base_of, last_name, last_part
 from torchlint.model.training.grad_mode import GradModes
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.loops import Loop, Loops, is_batch, is_step
@@ -114,9 +114,7 @@ class InnerAutocasts:
         value = self._module.value(func)
         if value.kind is not Kind.MODULE or last_part(value.name).startswith(_LIGHT):
             return False
-        root: cst.BaseExpression = func
-        while isinstance(root, cst.Attribute):
-            root = root.value
+        root = base_of(func, {cst.Attribute})
         if not isinstance(root, cst.Name):
             return False
         within = self._tree.within

@@ -10,7 +10,7 @@ from torchlint.model.module import Module
 from torchlint.model.semantics.dispatch import Dispatch
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.calls import changes_in_place
-from torchlint.model.syntax.dotted import called_name
+from torchlint.model.syntax.dotted import PARTS, base_of, called_name, prefixes
 from torchlint.model.syntax.parameters import parameters_of
 
 #: Methods and attributes whose result shares the memory of the tensor.
@@ -93,10 +93,8 @@ def _base(node: cst.BaseExpression) -> cst.BaseExpression:
 
 def _first_bound(module: Module, base: cst.BaseExpression, loop: cst.CSTNode) -> int | None:
     """Where ``loop`` assigns ``base``, or the object that it is a part of, before this place."""
-    texts = {module.code(base)}
-    while isinstance(base, (cst.Attribute, cst.Subscript)):
-        base = base.value
-        texts.add(module.code(base))
+    texts = {module.code(part) for part in (base, *prefixes(base))}
+    base = base_of(base, PARTS)
     tree, here = module.tree, module.tree.index(base)
     bound = [tree.index(node) for node, targets, _ in _assigned(module, loop) if not texts.isdisjoint(targets)]
     if isinstance(base, cst.Name):

@@ -11,6 +11,7 @@ from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.iterables import iterables
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.climbing import climb, nearest
+from torchlint.model.syntax.dotted import base_of
 from torchlint.model.syntax.parameters import owner_of
 from torchlint.model.syntax.scopes import Binding, unpacked
 from torchlint.model.training.loops import batch_origins
@@ -101,9 +102,7 @@ class BatchParts(ForestFact):
 
     def is_of_graph(self, move: cst.Call) -> bool:
         """Whether ``move`` moves a graph, or a part of one: ``graphs.ndata["feat"].to(device)``."""
-        node: cst.CSTNode | None = move
-        while isinstance(node, (cst.Call, cst.Attribute, cst.Subscript)):
-            node = node.func if isinstance(node, cst.Call) else node.value
+        node = base_of(move)
         return isinstance(node, cst.Name) and (self._module.function_of(move), node.value) in self._graphs
 
     @cached_property

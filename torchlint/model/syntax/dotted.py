@@ -1,10 +1,34 @@
-"""Parts of expressions: dotted names, the last part of one, the index of an item."""
+"""Parts of expressions: dotted names, the first and the last part of one, the index of an item."""
 
 from __future__ import annotations
 
-from typing import TypeGuard
+from collections.abc import Collection, Iterator
+from typing import TypeGuard, TypeVar
 
 import libcst as cst
+
+_Node = TypeVar("_Node", bound=cst.CSTNode | None)
+
+#: What takes a part of an object: ``x.part``, ``x[0]``.
+PARTS: frozenset[type[cst.CSTNode]] = frozenset({cst.Attribute, cst.Subscript})
+#: The same, or what a method returns: ``x.part().other``.
+PARTS_AND_RESULTS = PARTS | {cst.Call}
+
+
+def prefixes(node: cst.CSTNode | None, through: Collection[type[cst.CSTNode]] = PARTS) -> Iterator[cst.BaseExpression]:
+    """``model.layers`` and ``model`` for ``model.layers[0]``: the objects that an expression takes a part of.
+
+    ``through`` says what an expression takes them by.
+    """
+    while type(node) in through:
+        node = node.func if isinstance(node, cst.Call) else node.value  # type: ignore[union-attr]
+        yield node
+
+
+def base_of(node: _Node, through: Collection[type[cst.CSTNode]] = PARTS_AND_RESULTS) -> _Node | cst.BaseExpression:
+    """``model`` for ``model.layers[0].weight.detach()``: the outermost of the objects; ``node`` if there are none."""
+    parts: list[_Node | cst.BaseExpression] = [node, *prefixes(node, through)]
+    return parts[-1]
 
 
 def last_part(name: str) -> str:

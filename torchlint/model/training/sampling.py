@@ -9,7 +9,7 @@ import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.syntax.climbing import climb
-from torchlint.model.syntax.dotted import called_name
+from torchlint.model.syntax.dotted import base_of, called_name
 from torchlint.model.syntax.scopes import COMPREHENSIONS
 from torchlint.model.training.networks import Networks
 from torchlint.model.training.outputs import Outputs
@@ -98,7 +98,6 @@ def _names(node: cst.CSTNode) -> Iterator[str]:
     if isinstance(node, (cst.Tuple, cst.List)):
         for element in node.elements:
             yield from _names(element.value)
-    while isinstance(node, (cst.Attribute, cst.Subscript, cst.Call, cst.StarredElement)):
-        node = node.func if isinstance(node, cst.Call) else node.value
-    if isinstance(node, cst.Name):
-        yield node.value
+    base = base_of(node)
+    if isinstance(base, cst.Name):
+        yield base.value
