@@ -11,7 +11,7 @@ import libcst as cst
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Device
-from torchlint.model.syntax.dotted import called_name, last_part
+from torchlint.model.syntax.dotted import bare, called_name, last_part
 from torchlint.model.training.grad_mode import GradModes
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.step_places import StepPlace, StepPlaces
@@ -114,8 +114,7 @@ class MaskedLosses:
 
     def _selection(self, node: cst.BaseExpression) -> cst.Subscript | None:
         """``logits[mask]``, also where it was stored in a name, and ``labels[mask].detach()``."""
-        while isinstance(node, cst.Call) and called_name(node) in COPYING and isinstance(node.func, cst.Attribute):
-            node = node.func.value
+        node = bare(node, COPYING, (), with_arguments=True)
         if isinstance(node, cst.Subscript):
             return node
         if not isinstance(node, cst.Name):
@@ -126,13 +125,15 @@ class MaskedLosses:
 
     def _selected_by(self, mask: cst.BaseExpression) -> str:
         """What a mask compares, whatever its shape: of ``mask`` and of ``labels.view(n, 1).repeat(1, c) >= 0``."""
-        mask = _unshaped(mask)
+        mask = bare(mask, SHAPING, (), with_arguments=True)
         if isinstance(mask, cst.Name):
             reached = self._module.values.reaching.of(mask)
             value = reached[0].value if len(reached) == 1 and reached[0].kind == "assign" else None
             return self._selected_by(value) if isinstance(value, cst.Comparison) else mask.value
         if isinstance(mask, cst.Comparison):
-            return " ".join(map(self._module.code, (_unshaped(mask.left), *mask.comparisons)))
+            return " ".join(
+                map(self._module.code, (bare(mask.left, SHAPING, (), with_arguments=True), *mask.comparisons))
+            )
         return self._module.code(mask)
 
     def _is_mask(self, node: cst.BaseExpression, depth: int) -> bool:
@@ -150,7 +151,7 @@ class MaskedLosses:
             both = isinstance(node.operator, (cst.BitAnd, cst.BitOr, cst.Multiply))
             return both and self._is_mask(node.left, depth - 1) and self._is_mask(node.right, depth - 1)
         if isinstance(node, cst.Call):
-            inner = _unshaped(node)
+            inner = bare(node, SHAPING, (), with_arguments=True)
             if inner is not node:
                 return self._is_mask(inner, depth)
             name = self._module.name_of(node.func)
@@ -174,13 +175,6 @@ class MaskedLosses:
         """Whether all callers, which are seen, pass a mask for a parameter."""
         given = self._module.passed_by_all(param, _MAX_CALLERS) if depth > 0 else []
         return bool(given) and all(item is not None and self._is_mask(item, depth - 1) for item in given)
-
-
-def _unshaped(node: cst.BaseExpression) -> cst.BaseExpression:
-    """``mask`` of ``mask.view(n, 1).repeat(1, c)``."""
-    while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value in SHAPING:
-        node = node.func.value
-    return node
 
 
 def _known(name: str) -> str:

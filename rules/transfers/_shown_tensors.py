@@ -12,7 +12,7 @@ from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import GRADIENT_NORMS, Kind
 from torchlint.model.semantics.tensor_forms import TensorForms
 from torchlint.model.semantics.value import Device, Role
-from torchlint.model.syntax.dotted import called_name, dotted_name, last_name
+from torchlint.model.syntax.dotted import bare, called_name, dotted_name, last_name
 from torchlint.model.syntax.scopes import Binding, unpacked
 from torchlint.model.training.host_training import HostTraining
 from torchlint.model.training.step_places import StepPlace, StepPlaces
@@ -20,7 +20,6 @@ from torchlint.model.training.step_places import StepPlace, StepPlaces
 from ._dictionaries import Dictionaries
 from ._host_reads import HostReads
 from ._meters import Meters
-from ._number_reads import bare
 from ._print_words import REDUCTIONS
 from ._step_tensors import StepTensors
 

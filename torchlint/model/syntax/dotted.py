@@ -1,4 +1,4 @@
-"""Parts of expressions: dotted names, the first and the last part of one, the index of an item."""
+"""Parts of expressions: dotted names, the objects that they are a part of, their last part, the index of an item."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ _Node = TypeVar("_Node", bound=cst.CSTNode | None)
 PARTS: frozenset[type[cst.CSTNode]] = frozenset({cst.Attribute, cst.Subscript})
 #: The same, or what a method returns: ``x.part().other``.
 PARTS_AND_RESULTS = PARTS | {cst.Call}
+#: Methods that return the same numbers, on the CPU or without a graph.
+_COPYING = frozenset({"detach", "cpu", "clone"})
 
 
 def prefixes(node: cst.CSTNode | None, through: Collection[type[cst.CSTNode]] = PARTS) -> Iterator[cst.BaseExpression]:
@@ -29,6 +31,31 @@ def base_of(node: _Node, through: Collection[type[cst.CSTNode]] = PARTS_AND_RESU
     """``model`` for ``model.layers[0].weight.detach()``: the outermost of the objects; ``node`` if there are none."""
     parts: list[_Node | cst.BaseExpression] = [node, *prefixes(node, through)]
     return parts[-1]
+
+
+def bare(
+    node: cst.BaseExpression,
+    methods: Collection[str] = _COPYING,
+    attributes: Collection[str] = ("data",),
+    *,
+    with_arguments: bool = False,
+) -> cst.BaseExpression:
+    """``x`` of ``x.detach().cpu().data``: ``node`` without calls of ``methods`` and without ``attributes`` at its end.
+
+    Calls that pass arguments are part of the result, ``x.sum(1)``, unless ``with_arguments`` is set.
+    """
+    while True:
+        if isinstance(node, cst.Attribute) and node.attr.value in attributes:
+            node = node.value
+        elif (
+            isinstance(node, cst.Call)
+            and isinstance(node.func, cst.Attribute)
+            and node.func.attr.value in methods
+            and (with_arguments or not node.args)
+        ):
+            node = node.func.value
+        else:
+            return node
 
 
 def last_part(name: str) -> str:
