@@ -88,7 +88,7 @@ def _is_run_per_item(module: Module, site: Compile, loop: cst.For | cst.While) -
         return False
     if not isinstance(loop.iter, (cst.Name, cst.Attribute)):
         return False
-    names = [node.value for node in module.tree.nodes_in(loop.target) if isinstance(node, cst.Name)]
+    names = module.tree.names_in(loop.target)
     return not any(_CONFIGURATION.search(name) for name in names)
 
 

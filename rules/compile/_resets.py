@@ -50,7 +50,7 @@ def _needs_compiled_code(module: Module, loop: cst.For | cst.While) -> bool:
     if module.fact(Loops).of(loop).kind is not LoopKind.OTHER:
         return True
     if isinstance(loop, cst.For):
-        names = [node.value for node in module.tree.nodes_in(loop.target) if isinstance(node, cst.Name)]
+        names = module.tree.names_in(loop.target)
         if isinstance(loop.iter, (cst.List, cst.Tuple)) or any(_CONFIGURATIONS.search(name) for name in names):
             return False
     return module.fact(Execution).runs_one_in(loop)

@@ -128,7 +128,7 @@ class RebuiltLoaders:
         if loop.kind is LoopKind.OTHER or loop.loaders:
             return False
         if isinstance(loop.node, cst.For):
-            names = [node.value for node in self._tree.nodes_in(loop.node.target) if isinstance(node, cst.Name)]
+            names = self._tree.names_in(loop.node.target)
             if any(_EXPERIMENTS.search(name) for name in names) or not self._counts(loop.node.iter):
                 return False
         return not any(self._sets_up(call) for call in self._tree.calls_in(loop.node.body))
@@ -241,7 +241,7 @@ class RebuiltLoaders:
         self, function: cst.FunctionDef, used: list[cst.BaseExpression], call: cst.Call
     ) -> list[cst.BaseExpression] | None:
         """What ``call`` passes for the parameters of ``function`` in ``used``; None if that is not seen."""
-        names = [part for item in used for part in self._tree.nodes_in(item) if isinstance(part, cst.Name)]
+        names = [part for item in used for part in self._tree.inside(item, cst.Name)]
         bound = dict.fromkeys(binding.node for name in names for binding in self._module.names.bindings(name))
         params = [node for node in bound if isinstance(node, cst.Param) and owner_of(self._tree, node) is function]
         found = []

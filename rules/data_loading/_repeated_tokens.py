@@ -79,7 +79,7 @@ def _takes_texts(module: Module, call: cst.Call) -> bool:
         return False
     if any(item.keyword is not None and item.keyword.value in ("images", "image", "audio") for item in call.args):
         return False
-    names = {node.value for node in module.tree.nodes_in(given) if isinstance(node, cst.Name)}
+    names = module.tree.names_in(given)
     if any(isinstance(node, cst.Subscript) for node in module.tree.nodes_in(given)):
         return True
     return bool(names - {"self"}) and not isinstance(given, cst.Attribute)

@@ -114,7 +114,7 @@ class Growing:
 
     def _calls_target(self, loop: cst.For) -> bool:
         """Whether the loop is over layers or functions: an iteration calls what it is given."""
-        targets = {node.value for node in self._tree.nodes_in(loop.target) if isinstance(node, cst.Name)}
+        targets = self._tree.names_in(loop.target)
         return any(
             isinstance(call.func, cst.Name) and call.func.value in targets for call in self._tree.calls_in(loop.body)
         )
@@ -174,7 +174,7 @@ class Growing:
 
     def _sets_flag(self, block: cst.CSTNode, test: cst.BaseExpression) -> bool:
         """Whether a block sets a variable of a test to True or False: ``if start: x = y; start = False``."""
-        flags = {node.value for node in self._tree.nodes_in(test) if isinstance(node, cst.Name)}
+        flags = self._tree.names_in(test)
         return any(
             isinstance(node, cst.Assign)
             and dotted_name(node.targets[0].target) in flags

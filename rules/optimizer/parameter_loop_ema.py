@@ -129,7 +129,7 @@ def _fix(module: Module, found: AverageLoop) -> Fix | None:
         return None
     lists = []
     for tensor in (blend.average, blend.new):
-        used = {node.value for node in module.tree.nodes_in(tensor) if isinstance(node, cst.Name)} & set(iterables)
+        used = module.tree.names_in(tensor) & set(iterables)
         if len(used) != 1:
             return None
         name = used.pop()

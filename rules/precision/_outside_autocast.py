@@ -162,7 +162,7 @@ class OutsideAutocast:
             return False
         counter = last_name(loop.target)
         items = [part for node in self._tree.inside(loop.body, cst.Subscript) for part in node.slice]
-        return not any(node.value == counter for part in items for node in self._tree.inside(part, cst.Name))
+        return counter not in self._tree.names_in(*items)
 
     def _is_same(self, network: cst.BaseExpression, training: cst.Call, call: cst.Call) -> bool:
         trained = self._networks.network_of(training)

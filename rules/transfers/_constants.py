@@ -291,7 +291,7 @@ class ConstantUploads:
 
     def _asks_for_settings(self, test: cst.BaseExpression) -> bool:
         """Whether a condition depends on settings of the program alone: ``args.weight > 0``."""
-        names = [node for node in self._tree.nodes_in(test) if isinstance(node, cst.Name)]
+        names = self._tree.inside(test, cst.Name)
         members = {node.attr for node in self._tree.nodes_in(test) if isinstance(node, cst.Attribute)}
         roots = [node.value for node in names if node not in members]
         return bool(roots) and all(map(OPTIONS.fullmatch, roots))

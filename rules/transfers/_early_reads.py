@@ -106,9 +106,7 @@ class EarlyReads:
         for item in block.body[behind + 1 :]:
             if not isinstance(item, cst.SimpleStatementLine):
                 return None
-            uses = [
-                node for node in self._tree.nodes_in(item) if isinstance(node, cst.Name) and node.value == target.value
-            ]
+            uses = [node for node in self._tree.inside(item, cst.Name) if node.value == target.value]
             end = self._tree.index(uses[0]) if uses else self._tree.last(item) + 1
             if any(self._may_wait(inner) for inner in self._tree.calls_in(item) if self._is_run_before(inner, end)):
                 return None

@@ -275,14 +275,14 @@ class ElementReads:
             stored = self._module.fact(Stores).attributes.get(trailing_name(tensor), ())
             methods = (call.func for call in self._tree.calls_in(loop.body))
             return any(self._tree.within(at, loop) for _, _, at in stored) or any(map(is_attribute_of_self, methods))
-        names = [node for node in self._tree.nodes_in(tensor) if isinstance(node, cst.Name)]
+        names = self._tree.inside(tensor, cst.Name)
         return any(
             self._tree.within(binding.node, loop) for name in names for binding in self._module.values.reaching.of(name)
         )
 
     def _has_other_index(self, element: cst.BaseExpression, loop: cst.For) -> bool:
         """Whether an iteration computes another index of an element: ``scores[row, i]``."""
-        bound = {node.value for node in self._tree.nodes_in(loop.target) if isinstance(node, cst.Name)}
+        bound = self._tree.names_in(loop.target)
         return any(
             isinstance(index, cst.Name) and index.value not in bound and self._is_bound_in(index, loop)
             for index in indexed(element)[1]

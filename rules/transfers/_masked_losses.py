@@ -125,15 +125,13 @@ class MaskedLosses:
 
     def _selected_by(self, mask: cst.BaseExpression) -> str:
         """What a mask compares, whatever its shape: of ``mask`` and of ``labels.view(n, 1).repeat(1, c) >= 0``."""
-        mask = bare(mask, SHAPING, (), with_arguments=True)
+        mask = _unshaped(mask)
         if isinstance(mask, cst.Name):
             reached = self._module.values.reaching.of(mask)
             value = reached[0].value if len(reached) == 1 and reached[0].kind == "assign" else None
             return self._selected_by(value) if isinstance(value, cst.Comparison) else mask.value
         if isinstance(mask, cst.Comparison):
-            return " ".join(
-                map(self._module.code, (bare(mask.left, SHAPING, (), with_arguments=True), *mask.comparisons))
-            )
+            return " ".join(map(self._module.code, (_unshaped(mask.left), *mask.comparisons)))
         return self._module.code(mask)
 
     def _is_mask(self, node: cst.BaseExpression, depth: int) -> bool:
@@ -151,7 +149,7 @@ class MaskedLosses:
             both = isinstance(node.operator, (cst.BitAnd, cst.BitOr, cst.Multiply))
             return both and self._is_mask(node.left, depth - 1) and self._is_mask(node.right, depth - 1)
         if isinstance(node, cst.Call):
-            inner = bare(node, SHAPING, (), with_arguments=True)
+            inner = _unshaped(node)
             if inner is not node:
                 return self._is_mask(inner, depth)
             name = self._module.name_of(node.func)
@@ -175,6 +173,11 @@ class MaskedLosses:
         """Whether all callers, which are seen, pass a mask for a parameter."""
         given = self._module.passed_by_all(param, _MAX_CALLERS) if depth > 0 else []
         return bool(given) and all(item is not None and self._is_mask(item, depth - 1) for item in given)
+
+
+def _unshaped(node: cst.BaseExpression) -> cst.BaseExpression:
+    """``mask`` of ``mask.view(n, 1).repeat(1, c)``."""
+    return bare(node, SHAPING, (), with_arguments=True)
 
 
 def _known(name: str) -> str:

@@ -175,7 +175,7 @@ class TensorTargets(ForestFact):
     def _is_created_on_cpu(self, tensor: cst.BaseExpression) -> bool:
         """Whether a function of torch may have created ``tensor`` on the CPU."""
         tree = self._module.tree
-        names = [node for node in tree.nodes_in(tensor) if isinstance(node, cst.Name)]
+        names = tree.inside(tensor, cst.Name)
         made = [item.value for name in names for item in self._module.values.reaching.of(name)]
         return any(
             self._is_made_on_host(call)

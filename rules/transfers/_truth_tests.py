@@ -123,7 +123,7 @@ class TruthTests:
 
     def _is_converted(self, part: cst.BaseExpression) -> bool:
         """Whether the function makes arrays of the tensors that ``part`` asks for: on a GPU, that fails."""
-        roots = {node.value for node in self._tree.nodes_in(part) if isinstance(node, cst.Name)}
+        roots = self._tree.names_in(part)
         return not roots.isdisjoint(self._converted_in(self._module.function_of(part)))
 
     def _converted_in(self, function: cst.FunctionDef | None) -> frozenset[str]:

@@ -199,6 +199,10 @@ class Tree(Traversal):
         """Those of `nodes_in` that are of just these classes."""
         return cast("list[_Node]", [part for part in self.nodes_in(node) if type(part) in kinds])
 
+    def names_in(self, *nodes: cst.CSTNode) -> set[str]:
+        """The names inside ``nodes``, those of attributes and keywords included."""
+        return {name.value for node in nodes for name in self.inside(node, cst.Name)}
+
     def scope_of(self, node: cst.CSTNode) -> Scope:
         """The scope in which ``node`` is evaluated."""
         known = self._name_scopes.get(node)
