@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import libcst as cst
 
 from torchlint.model.module import Module
-from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Device
 from torchlint.model.syntax.dotted import called_name, last_part
 from torchlint.model.training.step_places import StepPlace, StepPlaces
@@ -98,6 +97,4 @@ class DynamicShapes:
 
     def _is_on_gpu(self, operand: cst.BaseExpression) -> bool:
         value = self._module.value(operand)
-        if value.device is Device.CPU or (value.sure and value.kind in (Kind.NUMBER, Kind.ARRAY)):
-            return False
-        return value.device is Device.CUDA or self._tensors.is_tensor_of_step(operand)
+        return not value.is_on_host and (value.device is Device.CUDA or self._tensors.is_tensor_of_step(operand))

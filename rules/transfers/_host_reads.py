@@ -178,7 +178,7 @@ class HostReads:
         value = self._module.value(tensor)
         if value.role is Role.BATCH and value.device is None:
             return False  # it came from the CPU
-        return value.device is not Device.CPU and not (value.sure and value.kind in (Kind.NUMBER, Kind.ARRAY))
+        return not value.is_on_host
 
     @cached_property
     def on_gpu(self) -> bool:

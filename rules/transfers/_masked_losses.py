@@ -10,7 +10,6 @@ import libcst as cst
 
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
-from torchlint.model.semantics.value import Device
 from torchlint.model.syntax.dotted import bare, called_name, last_part
 from torchlint.model.training.grad_mode import GradModes
 from torchlint.model.training.gradients import Gradients
@@ -144,7 +143,7 @@ class MaskedLosses:
                 (cst.Equal, cst.NotEqual, cst.GreaterThan, cst.GreaterThanEqual, cst.LessThan, cst.LessThanEqual),
             )
         if isinstance(node, cst.UnaryOperation):
-            return isinstance(node.operator, cst.BitInvert) and not self._is_on_host(node.expression)
+            return isinstance(node.operator, cst.BitInvert) and not self._module.value(node.expression).is_on_host
         if isinstance(node, cst.BinaryOperation):
             both = isinstance(node.operator, (cst.BitAnd, cst.BitOr, cst.Multiply))
             return both and self._is_mask(node.left, depth - 1) and self._is_mask(node.right, depth - 1)
@@ -163,11 +162,6 @@ class MaskedLosses:
                 for item in reached
             )
         return False
-
-    def _is_on_host(self, node: cst.BaseExpression) -> bool:
-        """Whether an expression is a number, an array or a tensor on the CPU for certain."""
-        value = self._module.value(node)
-        return value.device is Device.CPU or (value.sure and value.kind in (Kind.NUMBER, Kind.ARRAY))
 
     def _is_given_mask(self, param: cst.Param, depth: int) -> bool:
         """Whether all callers, which are seen, pass a mask for a parameter."""

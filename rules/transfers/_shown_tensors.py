@@ -156,7 +156,7 @@ class ShownTensors:
         if given:
             return all(self._is_on_gpu(item, depth - 1) or self._is_element(item) for item in given)
         if self._is_reduction(node):
-            is_number = self._may_be_number(shown) or self._is_on_host(shown)
+            is_number = self._may_be_number(shown) or self._module.value(shown).is_on_host
             return not is_number and self._tensors.is_tensor_of_step(shown)
         if isinstance(shown, cst.Call):
             return self._module.name_of(shown.func) in GRADIENT_NORMS or self._is_returned(shown, (), depth)
@@ -165,12 +165,8 @@ class ShownTensors:
             return is_loss or self._is_dict_on_gpu(shown.value, depth, self._dictionaries.key_in(shown))
         return dotted_name(shown) is not None and self._is_name_on_gpu(shown, depth)
 
-    def _is_on_host(self, node: cst.BaseExpression) -> bool:
-        value = self._module.value(node)
-        return value.device is Device.CPU or (value.sure and value.kind in (Kind.NUMBER, Kind.ARRAY, Kind.STRING))
-
     def _is_name_on_gpu(self, node: cst.BaseExpression, depth: int) -> bool:
-        if self._may_be_number(node) or self._is_on_host(node) or self._is_key(node, depth):
+        if self._may_be_number(node) or self._module.value(node).is_on_host or self._is_key(node, depth):
             return False
         if isinstance(node, cst.Name) and self._is_known_item(node, depth):
             return self._is_reduced_before(node, depth)

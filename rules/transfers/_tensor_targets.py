@@ -153,10 +153,7 @@ class TensorTargets(ForestFact):
         """Whether the value of ``part`` is on the CPU."""
         if leaves_device(self._module, part) or (isinstance(part, cst.Call) and self._is_made_on_host(part)):
             return True
-        if not isinstance(part, (cst.Call, cst.Name)):
-            return False
-        value = self._module.value(part)
-        return value.device is Device.CPU or (value.sure and value.kind in (Kind.NUMBER, Kind.STRING, Kind.ARRAY))
+        return isinstance(part, (cst.Call, cst.Name)) and self._module.value(part).is_on_host
 
     @cached_property
     def _moves(self) -> set[cst.Call]:
