@@ -10,6 +10,7 @@ import libcst as cst
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import PARAMETERLESS, Kind
 from torchlint.model.semantics.switches import Switches
+from torchlint.model.syntax.calls import keywords_of
 from torchlint.model.syntax.dotted import last_part
 
 from ._conditions import depends_on_tensor, is_tensor
@@ -144,7 +145,7 @@ class Breaks:
         return call.func.attr.value == "tolist" and value.kind is Kind.TENSOR and value.sure
 
     def _has_dynamic_shape(self, call: cst.Call, name: str | None) -> bool:
-        keywords = {item.keyword.value for item in call.args if item.keyword is not None}
+        keywords = keywords_of(call).keys()
         if any(item.star for item in call.args):
             return False
         if name == "torch.where":

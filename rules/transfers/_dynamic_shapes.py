@@ -9,6 +9,7 @@ import libcst as cst
 
 from torchlint.model.module import Module
 from torchlint.model.semantics.value import Device
+from torchlint.model.syntax.calls import keywords_of
 from torchlint.model.syntax.dotted import called_name, last_part
 from torchlint.model.training.step_places import StepPlace, StepPlaces
 from torchlint.source.lexemes import comments_in
@@ -84,7 +85,7 @@ class DynamicShapes:
             operand, given = call.func.value, [call.func.value, *given]
         else:
             return name, None
-        keywords = {item.keyword.value for item in call.args if item.keyword is not None}
+        keywords = keywords_of(call).keys()
         if _OPERATIONS[name] in keywords or any(item.star for item in call.args):
             return name, None
         if name == "repeat_interleave":  # by a number for all items, or by a tensor

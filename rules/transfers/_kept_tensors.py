@@ -9,7 +9,7 @@ import libcst as cst
 from torchlint.model.module import Module
 from torchlint.model.semantics.dispatch import Dispatch
 from torchlint.model.semantics.knowledge import Kind
-from torchlint.model.syntax.calls import changes_in_place
+from torchlint.model.syntax.calls import changes_in_place, keyword
 from torchlint.model.syntax.dotted import PARTS, bare, base_of, called_name, prefixes
 from torchlint.model.syntax.parameters import parameters_of
 
@@ -52,7 +52,7 @@ def is_number(module: Module, tensor: cst.BaseExpression) -> bool:
         return True
     if not isinstance(tensor, cst.Call):
         return False
-    if any(item.keyword is not None and item.keyword.value == "reduction" for item in tensor.args):
+    if keyword(tensor, "reduction") is not None:
         return False
     name = module.name_of(tensor.func) or ""
     if called_name(tensor) in ("mean", "sum") and isinstance(tensor.func, cst.Attribute):

@@ -8,7 +8,7 @@ import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.knowledge import DATA_LOADER, SIGNATURES
-from torchlint.model.syntax.calls import Call, is_super_call
+from torchlint.model.syntax.calls import Call, is_super_call, keywords_of
 
 #: What a derived class may pass by itself: nothing that says how items are loaded.
 _OWN = frozenset({"collate_fn", "worker_init_fn"})
@@ -158,7 +158,7 @@ class Loaders(ForestFact):
 
     def _takes_all(self, call: cst.Call, first: list[str], stars: list[str]) -> bool:
         """Whether ``call`` passes the parameters ``first``, then ``stars``, and nothing that says how to load."""
-        others = {item.keyword.value: item.value for item in call.args if item.keyword is not None}
+        others = keywords_of(call)
         passed = [item for item in call.args if item.keyword is None]
         names = [item.value.value if isinstance(item.value, cst.Name) else "" for item in passed]
         named = [name for name, value in others.items() if isinstance(value, cst.Name) and value.value == name]

@@ -17,7 +17,7 @@ from torchlint.model.numerics.precision_words import PrecisionWords
 from torchlint.model.numerics.sizes import Sizes
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Device, Role
-from torchlint.model.syntax.calls import Call
+from torchlint.model.syntax.calls import Call, keyword
 from torchlint.model.syntax.climbing import nearest
 from torchlint.model.syntax.dotted import called_name, dotted_name, last_name
 from torchlint.model.syntax.scopes import COMPREHENSIONS
@@ -312,7 +312,7 @@ class Precision:
         name = self._module.name_of(call.func) or ""
         if name.startswith(("torch.func.", "torch.autograd.functional.")):
             return True
-        if any(item.keyword is not None and item.keyword.value == "create_graph" for item in call.args):
+        if keyword(call, "create_graph") is not None:
             return True
         return name == "torch.autograd.grad" and not self._is_of_inputs(call)
 
