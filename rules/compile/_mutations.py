@@ -8,14 +8,12 @@ from dataclasses import dataclass
 import libcst as cst
 
 from torchlint.model.module import Module
-from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.semantics.knowledge import LIST_ADDING, Kind
 from torchlint.model.syntax.parameters import first_parameter
 from torchlint.model.syntax.scopes import Binding
 
 from ._kinds import StateKind
 from ._traced import Traced, TracedCode
-
-_GROWS = frozenset({"append", "extend", "insert", "appendleft"})
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +67,7 @@ class Mutations:
             amount = self._module.value(node.value)
             return (node.target, StateKind.NUMBER) if amount.kind in (Kind.NUMBER, Kind.UNKNOWN, Kind.OTHER) else None
         call = node.value
-        if isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute) and call.func.attr.value in _GROWS:
+        if isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute) and call.func.attr.value in LIST_ADDING:
             return call.func.value, StateKind.LIST
         return None
 

@@ -9,12 +9,13 @@ import libcst as cst
 from torchlint.model.data.datasets import Datasets
 from torchlint.model.data.loading import Loading
 from torchlint.model.module import Module
+from torchlint.model.semantics.knowledge import ADDING
 from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import PARTS_AND_RESULTS, called_name, prefixes
 
 #: Methods that change their object.
-_CHANGING = frozenset("append appendleft extend insert add update setdefault pop popleft remove discard clear".split())
+_CHANGING = ADDING | {"pop", "popleft", "remove", "discard", "clear"}
 #: Methods that only set up or close an object.
 _OF_THE_OBJECT = frozenset({"__init__", "__getstate__", "__setstate__", "__del__", "__exit__", "close"})
 

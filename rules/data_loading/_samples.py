@@ -10,7 +10,7 @@ from functools import cached_property
 import libcst as cst
 
 from torchlint.model.module import Module
-from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.semantics.knowledge import ADDING, Kind
 from torchlint.model.semantics.value import Role
 from torchlint.model.syntax.dotted import dotted_name, last_name
 from torchlint.model.syntax.parameters import parameters_of
@@ -26,7 +26,7 @@ from ._singles import Singles
 from ._windows import Windows
 
 #: Methods that keep something for later iterations.
-_KEEPING = frozenset("append extend insert update add copy_ put push appendleft".split())
+_KEEPING = ADDING | {"copy_", "put", "push"}
 #: Methods that pass one text, or one conversation, to a tokenizer.
 _ENCODING = frozenset({"encode", "encode_plus", "apply_chat_template"})
 _BATCH = re.compile(r"batch|chunk|group|loader", re.IGNORECASE)

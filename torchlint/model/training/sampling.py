@@ -8,6 +8,7 @@ from functools import cached_property
 import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
+from torchlint.model.semantics.knowledge import LIST_ADDING
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import base_of, called_name
 from torchlint.model.syntax.scopes import COMPREHENSIONS
@@ -16,8 +17,8 @@ from torchlint.model.training.outputs import Outputs
 
 #: Methods that give the same values, elsewhere or in another form.
 _SAME = frozenset({"to", "cuda", "cpu", "float", "half", "unsqueeze", "contiguous"})
-#: Methods that collect values.
-_COLLECTING = frozenset({"append", "extend", "add", "add_"})
+#: Methods that collect values; `update` is also one of meters, which collect no outputs.
+_COLLECTING = LIST_ADDING | {"add", "add_"}
 #: What binds names, with a target.
 _BINDING = frozenset({cst.AssignTarget, cst.CompFor, cst.For, cst.AugAssign, cst.AnnAssign, cst.NamedExpr})
 
