@@ -12,6 +12,7 @@ import libcst as cst
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.dotted import dotted_name
+from torchlint.model.syntax.literals import is_true
 from torchlint.model.syntax.scopes import Binding
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.loops import Loop, Loops, is_backward, is_batch
@@ -184,7 +185,7 @@ def _retaining(call: cst.Call) -> cst.Arg | None:
             continue
         if item.keyword.value in ("create_graph", "inputs", "gradient"):
             return None
-        if item.keyword.value == "retain_graph" and isinstance(item.value, cst.Name) and item.value.value == "True":
+        if item.keyword.value == "retain_graph" and is_true(item.value):
             found = item
     return found
 

@@ -111,8 +111,7 @@ class DatasetChanges:
 
     def _constructs_dataset(self, function: cst.FunctionDef) -> bool:
         """Whether a function is the constructor of a dataset, which changes the dataset that it wraps."""
-        owner = self._tree.class_of(function) if function.name.value == "__init__" else None
-        return owner is not None and self._module.values.instance(owner).kind is Kind.DATASET
+        return function.name.value == "__init__" and self._module.values.object_of(function).kind is Kind.DATASET
 
     def _makes_dataset(self, function: cst.FunctionDef, loader: Call) -> bool:
         """Whether a function creates the dataset of ``loader`` and returns it: what it changes, it changes before."""

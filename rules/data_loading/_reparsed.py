@@ -82,7 +82,7 @@ class ReparsedFiles:
     def _ways(self, function: cst.FunctionDef, depth: int) -> Iterator[tuple[cst.Call, ...]]:
         """The calls by which each ``__getitem__`` of a dataset always runs a function, the innermost first."""
         definition = self._tree.class_of(function)
-        if definition is not None and self._own_method(definition) is function:
+        if definition is not None and self._tree.own_method(definition, "__getitem__") is function:
             made = self._module.values.instance(definition)
             if made.kind is Kind.DATASET and made.sure and self._uses_index(function):
                 yield ()
@@ -94,10 +94,6 @@ class ReparsedFiles:
             outer = self._module.function_of(call)
             if outer is not None and self._runs_always(call, outer):
                 yield from ((call, *calls) for calls in self._ways(outer, depth - 1))
-
-    def _own_method(self, definition: cst.ClassDef) -> cst.FunctionDef | None:
-        found = [item.node for item in self._tree.scopes[definition].bindings.get("__getitem__", ())]
-        return found[0] if len(found) == 1 and isinstance(found[0], cst.FunctionDef) else None
 
     def _uses_index(self, method: cst.FunctionDef) -> bool:
         names = [item.name.value for item in method.params.params[1:2]]

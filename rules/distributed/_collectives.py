@@ -12,7 +12,7 @@ import libcst as cst
 from torchlint.model.module import Module
 from torchlint.model.semantics.dispatch import Dispatch
 from torchlint.model.semantics.knowledge import Kind
-from torchlint.model.syntax.climbing import climb
+from torchlint.model.syntax.climbing import climb, is_tested
 from torchlint.model.syntax.dotted import base_of, dotted_name, last_part
 from torchlint.model.syntax.exits import ends_with
 from torchlint.model.training.gradients import Gradients
@@ -276,13 +276,13 @@ class Collectives:
 
     def _is_decided_by(self, node: cst.CSTNode) -> bool:
         """Whether ``node`` is part of a condition, or of what a name is assigned that is part of one."""
-        if self._is_condition(node):
+        if is_tested(self._tree, node):
             return True
         statement = self._tree.statement_of(node)
         if not isinstance(statement, cst.Assign):
             return False
         return any(
-            self._is_condition(use)
+            is_tested(self._tree, use)
             for item in statement.targets
             for target in _targets(item.target)
             for use in self._uses(target)
@@ -295,14 +295,6 @@ class Collectives:
         root = base_of(target)
         home = self._module.names.home_of(root) if isinstance(root, cst.Name) else None
         return self._module.names.uses_in(home, root.value) if home is not None and isinstance(root, cst.Name) else ()
-
-    def _is_condition(self, node: cst.CSTNode) -> bool:
-        for above, child in climb(self._tree, node):
-            if isinstance(above, (cst.If, cst.While, cst.IfExp, cst.Assert)):
-                return child is above.test
-            if isinstance(above, (cst.BaseSmallStatement, cst.BaseCompoundStatement)):
-                return False
-        return False
 
 
 def _targets(target: cst.BaseExpression) -> list[cst.BaseExpression]:

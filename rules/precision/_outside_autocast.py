@@ -88,8 +88,7 @@ class OutsideAutocast:
         around, function = self._module.fact(Loops).around(call), self._module.function_of(call)
         if around or function is None:
             return around[0].node if around else None
-        owner = self._tree.class_of(function)
-        if owner is not None and self._module.values.instance(owner).kind is Kind.MODULE:
+        if self._module.values.object_of(function).kind is Kind.MODULE:
             return None  # a part of a network
         place = self._module.fact(StepPlaces).of(call)
         if place is None or any(map(self._is_held, self._module.callers(function).calls)):

@@ -146,8 +146,7 @@ class TensorTargets(ForestFact):
         return function is not None and binding.node is not first_parameter(function) and self._is_of_network(function)
 
     def _is_of_network(self, function: cst.FunctionDef) -> bool:
-        owner = self._module.tree.class_of(function)
-        return owner is not None and self._module.values.instance(owner).kind in (Kind.MODULE, Kind.LOSS)
+        return self._module.values.object_of(function).kind in (Kind.MODULE, Kind.LOSS)
 
     def _leaves_device(self, part: cst.CSTNode) -> bool:
         """Whether the value of ``part`` is on the CPU."""

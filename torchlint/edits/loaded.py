@@ -9,6 +9,7 @@ import libcst as cst
 
 from torchlint.model.semantics.links import imported_modules
 from torchlint.model.syntax.dotted import dotted_name
+from torchlint.model.syntax.literals import is_true
 
 if TYPE_CHECKING:
     from torchlint.model.module import Module
@@ -66,7 +67,7 @@ def is_unconditional(module: Module, statement: cst.CSTNode) -> bool:
         if isinstance(above, cst.Module):
             return True
         if isinstance(above, cst.If):
-            if child is not above.body or not (isinstance(above.test, cst.Name) and above.test.value == "True"):
+            if child is not above.body or not is_true(above.test):
                 return False
         elif isinstance(above, cst.With):
             managers = (module.name_of(module.callee(item.item)) for item in above.items)

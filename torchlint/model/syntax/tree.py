@@ -239,6 +239,11 @@ class Tree(Traversal):
                 return above if isinstance(above, cst.ClassDef) else None
         return None
 
+    def own_method(self, definition: cst.ClassDef, name: str) -> cst.FunctionDef | None:
+        """The method called ``name`` that a class itself defines; None if it binds the name more than once."""
+        found = [binding.node for binding in self.scopes[definition].bindings.get(name, ())]
+        return found[0] if len(found) == 1 and isinstance(found[0], cst.FunctionDef) else None
+
     def statement_of(self, node: cst.CSTNode) -> cst.CSTNode:
         """The innermost statement that contains ``node`` (a small statement or a compound one)."""
         current = node
