@@ -10,6 +10,7 @@ from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.version_checks import VersionChecks
 from torchlint.model.syntax.climbing import climb
+from torchlint.model.training.function_words import measuring
 from torchlint.model.training.loops import LoopKind, Loops
 
 from ._execution import Execution
@@ -21,7 +22,7 @@ _PER_STEP = frozenset({"forward", "__call__", "training_step", "validation_step"
 #: Decorators that register a function as an operator, whose calls run the function.
 _CUSTOM_OPS = frozenset(f"torch.library.{name}" for name in ("custom_op", "impl", "triton_op"))
 #: Functions that measure compilation.
-_MEASURES = re.compile(r"bench|profil|time|timing|test|sweep|measur|compar|autotune", re.I)
+_MEASURES = measuring("time", "timing", "test", "sweep", "compar", "autotune")
 #: Loop variables that contain one setting per iteration.
 _CONFIGURATION = re.compile(r"size|len|shape|dim|mode|backend|dtype|conf|cfg|model|device|fn|func|seed|name", re.I)
 _MEMO = frozenset({"functools.lru_cache", "functools.cache", "functools.cached_property"})

@@ -9,13 +9,14 @@ import libcst as cst
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.climbing import climb
+from torchlint.model.training.function_words import measuring
 from torchlint.model.training.loops import LoopKind, Loops
 
 from ._execution import Execution
 from ._sites import CompileSites
 
 #: Functions that measure or compare, and start every iteration without compiled code.
-_MEASURES = re.compile(r"bench|profil|time|timing|warm|test|sweep|measur|compar|autotune|repro|accuracy", re.I)
+_MEASURES = measuring("time", "timing", "warm", "test", "sweep", "compar", "autotune", "repro", "accuracy")
 #: Loop variables that contain one configuration per iteration.
 _CONFIGURATIONS = re.compile(
     r"size|len|dim|width|depth|mode|backend|dtype|config|cfg|model|device|fold|trial|seed|case|arm|variant|shape|bs$|"

@@ -11,7 +11,7 @@ from torchlint.model.semantics.iterables import iterables
 from torchlint.model.syntax.dotted import PARTS, base_of, dotted_name
 from torchlint.model.syntax.literals import is_constant_name
 from torchlint.model.syntax.scopes import Binding
-from torchlint.model.training.function_words import DESCRIBING, MEASURING, words_of
+from torchlint.model.training.function_words import inspects_network
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.loops import Loops
 from torchlint.model.training.output_uses import OutputUses
@@ -80,7 +80,7 @@ class TrialRuns:
         is_dropped = isinstance(statement, cst.Expr) or [*map(dotted_name, targets)] == ["_"]
         if function is None or not is_dropped or module.fact(Loops).around(call):
             return False
-        return bool(words_of(function.name.value) & (DESCRIBING | MEASURING))
+        return inspects_network(function.name.value)
 
     def is_given_numbers(self, call: cst.Call) -> bool:
         """Whether a forward is given nothing but constants and random numbers."""
