@@ -12,7 +12,7 @@ from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.stores import Stores
 from torchlint.model.syntax.climbing import climb
-from torchlint.model.syntax.dotted import dotted_name, last_name
+from torchlint.model.syntax.dotted import dotted_name, last_name, last_part
 from torchlint.model.syntax.scopes import Binding
 from torchlint.model.training.loops import Loop, Loops, is_batch
 from torchlint.model.training.purpose import Purposes
@@ -192,7 +192,7 @@ class Growing:
                 continue
             if first is None or not self._tree.within(binding.node, first):
                 return False
-        containers = self._module.fact(Stores).containers.get(name.rpartition(".")[2], ()) if "." in name else ()
+        containers = self._module.fact(Stores).containers.get(last_part(name), ()) if "." in name else ()
         if any(isinstance(container, cst.Attribute) for container, _, _ in containers):
             return False
         later = False
@@ -213,7 +213,7 @@ class Growing:
         """The nodes that name a variable of a place, or an attribute."""
         if "." not in name:
             return list(self._module.names.uses_in(self._tree.scope_of(at), name))
-        return [node for node in self._tree.attributes_named(name.rpartition(".")[2]) if dotted_name(node) == name]
+        return [node for node in self._tree.attributes_named(last_part(name)) if dotted_name(node) == name]
 
     def _is_repeated(self, loop: Loop) -> bool:
         return bool(self._module.fact(Loops).around(loop.node))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.model.semantics.links import imported_modules
+from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import dotted_name
 from torchlint.model.syntax.literals import is_true
 
@@ -62,8 +63,7 @@ def loads(module: Module, statement: cst.CSTNode, name: str) -> bool:
 
 def is_unconditional(module: Module, statement: cst.CSTNode) -> bool:
     """Whether a statement always runs when its file is imported, and to its end if the import succeeds."""
-    child = statement
-    for above in module.tree.ancestors(statement):
+    for above, child in climb(module.tree, statement):
         if isinstance(above, cst.Module):
             return True
         if isinstance(above, cst.If):
@@ -75,7 +75,6 @@ def is_unconditional(module: Module, statement: cst.CSTNode) -> bool:
                 return False
         elif not isinstance(above, (cst.SimpleStatementLine, cst.IndentedBlock, cst.SimpleStatementSuite)):
             return False
-        child = above
     return False
 
 
