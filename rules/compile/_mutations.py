@@ -47,7 +47,7 @@ class Mutations:
                 made = self._made(target, traced)
                 if made is None or _kind_of_value(made.value) is not wanted:
                     continue
-                if not self._is_reset(target, made, traced):
+                if not self._is_reset(target, made):
                     found.append(Mutation(node, traced, self._module.code(target), made, wanted))
         yield from sorted(found, key=lambda item: self._module.tree.index(item.node))
 
@@ -106,8 +106,8 @@ class Mutations:
             return self._module.code(statement.value.left) == self._module.code(statement.targets[0].target)
         return isinstance(statement, cst.AugAssign)
 
-    def _is_reset(self, target: cst.BaseExpression, made: Binding, traced: Traced) -> bool:
-        """Whether the compiled code, or for a list anything, resets it: it then has few values."""
+    def _is_reset(self, target: cst.BaseExpression, made: Binding) -> bool:
+        """Whether compiled code, or for a list or dictionary any code, resets it: it then has few values."""
         tree, name = self._module.tree, made.name
         if isinstance(target, cst.Name):
             bound = tree.scopes[tree.root_of(made.node)].bindings[name]

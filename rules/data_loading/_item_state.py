@@ -64,12 +64,12 @@ def _stores(
                 [call.func.value] if isinstance(call.func, cst.Attribute) and called_name(call) in _CHANGING else []
             )
         for target in changed:
-            owner = _owner(module, target, function)
+            owner = _owner(module, target)
             if owner is not None and isinstance(node, cst.BaseSmallStatement):
                 yield owner, node
 
 
-def _owner(module: Module, target: cst.BaseExpression, function: cst.FunctionDef) -> cst.Name | cst.Attribute | None:
+def _owner(module: Module, target: cst.BaseExpression) -> cst.Name | cst.Attribute | None:
     """``self.x`` of ``self.x[0].y``, or a global name; None for a local variable of the function."""
     inner, node = [target, target, *prefixes(target, PARTS_AND_RESULTS)][-2:]
     if not isinstance(node, cst.Name):

@@ -121,7 +121,7 @@ def _fix(module: Module, found: AverageLoop) -> Fix | None:
     import libcst as cst
 
     loop, blend = found.loop, found.blend
-    if blend.weight is None or not _is_all(module, loop, blend.statement):
+    if blend.weight is None or not _is_all(loop, blend.statement):
         return None
     iterables = _zipped(module, loop)
     start, end = module.span(loop)[0], module.span(blend.statement)[1]
@@ -152,7 +152,7 @@ def _fix(module: Module, found: AverageLoop) -> Fix | None:
     )
 
 
-def _is_all(module: Module, loop: cst.For, statement: cst.CSTNode) -> bool:
+def _is_all(loop: cst.For, statement: cst.CSTNode) -> bool:
     """Whether ``statement`` is all that the loop does."""
     import libcst as cst
 

@@ -146,7 +146,7 @@ class OutsideAutocast:
             return None
         if self._counts(loop) or self._module.fact(Gradients).trains(loop):
             return None
-        training = next((item for item in self._trained if self._is_same(network, item, call)), None)
+        training = next((item for item in self._trained if self._is_same(network, item)), None)
         return None if training is None else OutsideForward(call, network, training, is_teacher=False)
 
     def _counts(self, loop: cst.For | cst.While) -> bool:
@@ -163,7 +163,7 @@ class OutsideAutocast:
         items = [part for node in self._tree.inside(loop.body, cst.Subscript) for part in node.slice]
         return counter not in self._tree.names_in(*items)
 
-    def _is_same(self, network: cst.BaseExpression, training: cst.Call, call: cst.Call) -> bool:
+    def _is_same(self, network: cst.BaseExpression, training: cst.Call) -> bool:
         trained = self._networks.network_of(training)
         made, other = self._module.value(trained), self._module.value(network)
         if made.origins and other.origins and made.sure and other.sure:

@@ -28,8 +28,6 @@ _SAME_MEMORY = frozenset(
 )
 #: Methods that return the same memory if they are called on a whole part of a batch.
 _SAME_IF_WHOLE = frozenset({"contiguous", "reshape", "flatten"})
-#: Methods that convert a tensor, which gives a new one unless it has that type already.
-_CASTS = frozenset("half float double bfloat16 long int bool byte short type to type_as".split())
 
 #: What labels are called, which are much smaller than the data that they belong to.
 _LABELS = re.compile(r"^(y|\w+_y|y_\w+|(\w+_)?(targets?|labels?|lbls?|pids?|class(es)?|gts?)(_?\w)?)$", re.IGNORECASE)

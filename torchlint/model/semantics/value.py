@@ -17,7 +17,6 @@ class Device(Enum):
     CUDA = "cuda"
     CPU = "cpu"
     MPS = "mps"
-    XPU = "xpu"
     OTHER = "other"
 
     @classmethod
