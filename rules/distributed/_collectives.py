@@ -13,8 +13,8 @@ from torchlint.model.module import Module
 from torchlint.model.semantics.dispatch import Dispatch
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.climbing import climb, is_tested
+from torchlint.model.syntax.conditions import ConditionKind, conditions
 from torchlint.model.syntax.dotted import base_of, dotted_name, last_part
-from torchlint.model.syntax.exits import ends_with
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.iterations import Iterations
 from torchlint.model.training.library_steps import LibrarySteps
@@ -112,30 +112,18 @@ class Collectives:
 
     def _runs_if_distributed(self, node: cst.CSTNode, function: cst.FunctionDef) -> bool:
         """Whether ``node`` runs whenever ``function`` does, in a program of several processes."""
-        for above, child in climb(self._tree, node):
-            if isinstance(above, (cst.If, cst.IfExp)) and child is not above.test and not self._is_usual(above):
+        for item in conditions(self._tree, node, function):
+            if item.kind in (ConditionKind.HANDLER, ConditionKind.CASE):
                 return False
-            if isinstance(above, cst.IndentedBlock) and any(map(self._leaves, _before(above, child))):
-                return False
-            if isinstance(above, (cst.ExceptHandler, cst.Match)):
-                return False
-            if above is function:
-                return True
-        return False
+            if item.test is None:
+                continue
+            test = self._module.code(item.test)
+            is_usual = _PROCESSES.search(test) or _TRAINED.search(test)
+            if not is_usual and (item.kind is ConditionKind.BRANCH or not _IS_NONE.search(test)):
+                return False  # it may also end the function, unless it is not given a value
+        return True
 
-    def _leaves(self, statement: cst.CSTNode) -> bool:
-        """Whether a condition other than the number of processes may end the function there, given a value."""
-        if not isinstance(statement, cst.If) or self._is_usual(statement):
-            return False
-        if _IS_NONE.search(self._module.code(statement.test)):
-            return False
-        return ends_with(statement.body, cst.Return, cst.Raise, cst.Continue, cst.Break)
-
-    def _is_usual(self, branch: cst.If | cst.IfExp) -> bool:
-        """Whether a condition asks for the processes, or whether a parameter is trained."""
-        return self._asks_for_processes(branch) or _TRAINED.search(self._module.code(branch.test)) is not None
-
-    def _asks_for_processes(self, branch: cst.If | cst.IfExp) -> bool:
+    def _asks_for_processes(self, branch: cst.If) -> bool:
         return _PROCESSES.search(self._module.code(branch.test)) is not None
 
     # -- what a call exchanges
@@ -302,13 +290,3 @@ def _targets(target: cst.BaseExpression) -> list[cst.BaseExpression]:
     if isinstance(target, (cst.Tuple, cst.List)):
         return [part for item in target.elements for part in _targets(item.value)]
     return [target]
-
-
-def _before(block: cst.IndentedBlock, statement: cst.CSTNode) -> list[cst.CSTNode]:
-    """The statements of ``block`` before ``statement``."""
-    found: list[cst.CSTNode] = []
-    for item in block.body:
-        if item is statement:
-            break
-        found.append(item)
-    return found

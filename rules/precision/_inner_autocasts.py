@@ -11,7 +11,7 @@ from torchlint.model.module import Module
 from torchlint.model.numerics.autocasts import Autocasts
 from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.knowledge import Kind
-from torchlint.model.syntax.climbing import climb
+from torchlint.model.syntax.conditions import ConditionKind, conditions
 from torchlint.model.syntax.dotted import base_of, last_name, last_part
 from torchlint.model.training.grad_mode import GradModes
 from torchlint.model.training.gradients import Gradients
@@ -82,12 +82,7 @@ class InnerAutocasts:
         return self._module.names.alternatives(func) | assigned
 
     def _is_unconditional(self, region: cst.With, loop: Loop) -> bool:
-        for above, _ in climb(self._tree, region):
-            if above is loop.node:
-                return True
-            if isinstance(above, (cst.If, cst.IfExp, cst.Try, cst.Match, cst.FunctionDef)):
-                return False
-        return False
+        return all(item.kind is ConditionKind.EXIT for item in conditions(self._tree, region, loop.node))
 
     def _is_part_of_step(self, loop: Loop) -> bool:
         """Whether ``loop`` runs in each step or forward pass, without a backward pass of its own."""
