@@ -12,6 +12,7 @@ from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Device, Role
 from torchlint.model.syntax.calls import Presence
+from torchlint.model.syntax.conditions import conditions
 from torchlint.model.training.grad_mode import GradMode, GradModes
 from torchlint.model.training.loops import LoopKind, Loops
 from torchlint.source.parsing import ParseError
@@ -238,6 +239,37 @@ def test_dominance_knows_branches_loops_and_with() -> None:
     calls = {module.code(call.func): call for call in module.tree.calls}
     target = calls["e"]
     assert [name for name in "abd" if module.tree.dominates(calls[name], target)] == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("body", "kinds"),
+    [
+        ("run()", []),
+        ("if run(): pass", []),
+        ("if a: pass\nelif run(): pass", ["branch"]),
+        ("if a: pass\nelse: run()", ["branch"]),
+        ("x = run() if a else b", ["branch"]),
+        ("x = run() or a", []),
+        ("x = a or run()", ["short circuit"]),
+        ("for x in run(): pass", []),
+        ("for x in y: run()", ["loop"]),
+        ("for x in y: pass\nelse: run()", ["else"]),
+        ("try: a()\nexcept E: run()", ["handler"]),
+        ("try: run()\nfinally: a()", ["try"]),
+        ("try: a()\nfinally: run()", []),
+        ("match run():\n    case 1: pass", []),
+        ("match a:\n    case 1: run()", ["case"]),
+        ("with a: run()", []),
+        ("f = lambda: run()", ["definition"]),
+        ("if a: return\nrun()", ["exit"]),
+        ("if a: b()\nrun()", []),
+        ("if a:\n    if b: raise E\n    run()\nif c: return", ["exit", "branch"]),
+    ],
+)
+def test_conditions_are_what_may_keep_a_function_from_running_a_call(body: str, kinds: list[str]) -> None:
+    module = model_of("def function():\n" + textwrap.indent(body, "    "))
+    function = module.tree.functions[0]
+    assert [item.kind.value for item in conditions(module.tree, call_named(module, "run"), function)] == kinds
 
 
 def test_offsets_count_characters_whatever_their_width() -> None:

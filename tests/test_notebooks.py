@@ -96,13 +96,11 @@ def test_places_are_those_of_the_cell_alone(texts: list[str]) -> None:
         for offset in range(len(text) + 1):
             position = source.position(cell.start + offset)
             assert position == Position(cell.index, *alone.location(offset))
-            assert source.offset_of(position) == cell.start + offset
 
 
 def test_a_file_that_is_no_notebook_has_no_cells() -> None:
     source = Source.from_text("a\nb", "a.py")
     assert source.position(2) == Position(None, 2, 1)
-    assert source.offset_of(Position(None, 2, 1)) == 2
     assert source.cell_at(2) is None
 
 

@@ -172,7 +172,7 @@ class Escapes:
         loop = self._tree.parent(zipped) if zipped is not None else None
         if not isinstance(loop, cst.For) or loop.iter is not zipped:
             return False
-        bound = {item.value for item in self._tree.inside(loop.target, cst.Name)}
+        bound = self._tree.names_in(loop.target)
         uses = [item for item in self._tree.inside(loop.body, cst.Name) if item.value in bound]
         return all(self._is_data(use) for use in uses)
 

@@ -12,6 +12,7 @@ import libcst as cst
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.dotted import dotted_name
+from torchlint.model.syntax.literals import is_true
 from torchlint.model.syntax.scopes import Binding
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.loops import Loop, Loops, is_backward, is_batch
@@ -56,7 +57,7 @@ class RetainedGraphs:
             step, loss = loops[0].node, _loss_of(call)
             if not _binds_data(loops[0]) or loss is None or not self._is_alone(call, step) or self._keeps_state:
                 continue
-            if self._is_of_step(loss, call, step, _DEPTH):
+            if self._is_of_step(loss, step, _DEPTH):
                 yield Retained(call, argument, step)
 
     def _is_alone(self, call: cst.Call, step: cst.For | cst.While) -> bool:
@@ -98,7 +99,7 @@ class RetainedGraphs:
 
     # -- what the loss is made of
 
-    def _is_of_step(self, node: cst.CSTNode, use: cst.CSTNode, step: cst.For | cst.While, depth: int) -> bool:
+    def _is_of_step(self, node: cst.CSTNode, step: cst.For | cst.While, depth: int) -> bool:
         """Whether all that ``node`` is computed from is computed in the same iteration, or has no graph."""
         if depth <= 0:
             return False
@@ -140,9 +141,9 @@ class RetainedGraphs:
         if self._tree.index(binding.node) > self._tree.index(name):
             return False  # from the iteration before
         if binding.kind in ("assign", "for", "with") and binding.value is not None:
-            return self._is_of_step(binding.value, name, step, depth - 1)
+            return self._is_of_step(binding.value, step, depth - 1)
         if binding.kind == "augment" and isinstance(binding.node, cst.AugAssign):
-            return self._is_of_step(binding.node.value, name, step, depth - 1)
+            return self._is_of_step(binding.node.value, step, depth - 1)
         return False
 
     def _is_known_call(self, call: cst.Call) -> bool:
@@ -184,7 +185,7 @@ def _retaining(call: cst.Call) -> cst.Arg | None:
             continue
         if item.keyword.value in ("create_graph", "inputs", "gradient"):
             return None
-        if item.keyword.value == "retain_graph" and isinstance(item.value, cst.Name) and item.value.value == "True":
+        if item.keyword.value == "retain_graph" and is_true(item.value):
             found = item
     return found
 

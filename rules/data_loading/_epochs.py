@@ -305,8 +305,8 @@ class Epochs:
             if isinstance(part, cst.Name):
                 bound = [item.value for item in self._module.names.bindings(part) if item.value is not None]
                 taken += [self._innermost(item, loader) for item in bound if isinstance(item, cst.BaseExpression)]
-        targets = {node.value for node in self._tree.nodes_in(loop.target) if isinstance(node, cst.Name)}
-        names = [node for part in taken for node in self._tree.nodes_in(part) if isinstance(node, cst.Name)]
+        targets = self._tree.names_in(loop.target)
+        names = [node for part in taken for node in self._tree.inside(part, cst.Name)]
         return any(node.value in targets and not self._is_of_comprehension(node) for node in names)
 
     def _is_of_comprehension(self, node: cst.Name) -> bool:

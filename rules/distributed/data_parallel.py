@@ -188,11 +188,13 @@ def _only_renames(module: Module, call: cst.Call) -> bool:
     """Whether the wrapper only puts ``module.`` before the names of the ``state_dict()`` that is then saved."""
     import libcst as cst
 
+    from torchlint.model.syntax.climbing import nearest
+
     tree = module.tree
     statement = tree.statement_of(call)
     target = statement.targets[0].target if isinstance(statement, cst.Assign) and len(statement.targets) == 1 else None
     function = tree.function_of(call)
-    if not isinstance(target, cst.Name) or any(isinstance(node, (cst.For, cst.While)) for node in tree.ancestors(call)):
+    if not isinstance(target, cst.Name) or nearest(tree, call, cst.For, cst.While) is not None:
         return False
     uses = [
         tree.parent(use)

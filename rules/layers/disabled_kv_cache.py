@@ -112,6 +112,7 @@ def _generates(module: Module, node: cst.Call) -> bool:
     import libcst as cst
 
     from torchlint.model.semantics.knowledge import Kind
+    from torchlint.model.syntax.calls import keywords_of
 
     if module.definitions.called(node, module.values) or not isinstance(node.func, cst.Attribute):
         return False
@@ -122,7 +123,7 @@ def _generates(module: Module, node: cst.Call) -> bool:
         return False
     if receiver.name and receiver.name.partition(".")[0] not in _LIBRARIES:
         return False
-    keywords = {item.keyword.value for item in node.args if item.keyword is not None}
+    keywords = keywords_of(node).keys()
     return bool(keywords & _PARAMETERS) and not keywords & _RESULTS
 
 

@@ -147,8 +147,10 @@ def _short(module: Module, node: cst.BaseExpression) -> str:
 def _fix(module: Module, call: cst.Call, data: cst.BaseExpression) -> Fix | None:
     import libcst as cst
 
+    from torchlint.model.syntax.calls import keywords_of
+
     start, end = module.span(call)
-    given = {argument.keyword.value: argument.value for argument in call.args if argument.keyword is not None}
+    given = keywords_of(call)
     if not given.keys() <= _KEYWORDS or "#" in module.text[start:end]:
         return None
     source = module.code(data)

@@ -16,7 +16,7 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Device
 from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.climbing import nearest
-from torchlint.model.syntax.dotted import dotted_name, last_part
+from torchlint.model.syntax.dotted import bare, dotted_name, last_part
 from torchlint.model.syntax.scopes import COMPREHENSIONS
 from torchlint.model.training.frozen import Frozen
 from torchlint.model.training.grad_mode import GradMode, GradModes
@@ -207,9 +207,7 @@ def _prepares(line: cst.SimpleStatementLine, name: str) -> bool:
             return False
     elif not isinstance(statement, cst.Expr):
         return False
-    node = statement.value
-    while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value in _PREPARING:
-        node = node.func.value
+    node = bare(statement.value, _PREPARING, (), with_arguments=True)
     return node is not statement.value and dotted_name(node) == name
 
 

@@ -14,9 +14,9 @@ from torchlint.model.data.placement import Placement
 from torchlint.model.module import Module
 from torchlint.model.semantics.dispatch import Dispatch
 from torchlint.model.semantics.knowledge import Kind
-from torchlint.model.semantics.moves import device_of, keyword
+from torchlint.model.semantics.moves import device_of
 from torchlint.model.semantics.value import Device
-from torchlint.model.syntax.calls import changes_in_place
+from torchlint.model.syntax.calls import changes_in_place, keyword
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import dotted_name, last_name, last_part
 from torchlint.model.syntax.literals import is_none
@@ -291,7 +291,7 @@ class ConstantUploads:
 
     def _asks_for_settings(self, test: cst.BaseExpression) -> bool:
         """Whether a condition depends on settings of the program alone: ``args.weight > 0``."""
-        names = [node for node in self._tree.nodes_in(test) if isinstance(node, cst.Name)]
+        names = self._tree.inside(test, cst.Name)
         members = {node.attr for node in self._tree.nodes_in(test) if isinstance(node, cst.Attribute)}
         roots = [node.value for node in names if node not in members]
         return bool(roots) and all(map(OPTIONS.fullmatch, roots))

@@ -10,8 +10,10 @@ from functools import cached_property
 import libcst as cst
 
 from torchlint.model.module import Module
-from torchlint.model.semantics.moves import keyword, moved_to
+from torchlint.model.semantics.moves import moved_to
 from torchlint.model.semantics.value import Device
+from torchlint.model.syntax.calls import keyword
+from torchlint.model.training.function_words import measuring
 from torchlint.model.training.purpose import Purposes
 from torchlint.model.training.step_places import StepPlace, StepPlaces
 
@@ -39,10 +41,8 @@ _TIMES = re.compile(
     re.IGNORECASE,
 )
 #: Names of functions and classes that wait on purpose, or where the work of a step is not all of one stream.
-_PURPOSES = re.compile(
-    r"tim(e|er|ing)s?(_|$)|bench|profil|measur|latency|throughput|warm|debug|capture|graph|offload|prefetch|swap|sync|"
-    r"_wait|^wait|allreduce|all_reduce",
-    re.IGNORECASE,
+_PURPOSES = measuring(
+    r"tim(e|er|ing)s?(_|$)|warm|debug|capture|graph|offload|prefetch|swap|sync|_wait|^wait|allreduce|all_reduce"
 )
 #: Methods that hand data to another process or thread.
 _HANDS_OVER = frozenset({"put", "put_nowait", "send", "send_bytes", "share_memory_", "submit", "isend", "irecv"})

@@ -12,6 +12,7 @@ from torchlint.model.semantics.moves import device_of
 from torchlint.model.semantics.tensor_forms import METHODS
 from torchlint.model.semantics.value import Device
 from torchlint.model.syntax.climbing import climb
+from torchlint.model.syntax.literals import is_true
 
 #: Methods that give another view of the same memory.
 _VIEWS = frozenset("detach contiguous view reshape squeeze unsqueeze flatten t transpose permute".split())
@@ -56,7 +57,7 @@ class EarlyReads:
         """The argument ``non_blocking=True``."""
         for item in call.args:
             if item.keyword is not None and item.keyword.value == "non_blocking":
-                return item if isinstance(item.value, cst.Name) and item.value.value == "True" else None
+                return item if is_true(item.value) else None
         return None
 
     def _copies_to_host(self, call: cst.Call) -> bool:
@@ -106,9 +107,7 @@ class EarlyReads:
         for item in block.body[behind + 1 :]:
             if not isinstance(item, cst.SimpleStatementLine):
                 return None
-            uses = [
-                node for node in self._tree.nodes_in(item) if isinstance(node, cst.Name) and node.value == target.value
-            ]
+            uses = [node for node in self._tree.inside(item, cst.Name) if node.value == target.value]
             end = self._tree.index(uses[0]) if uses else self._tree.last(item) + 1
             if any(self._may_wait(inner) for inner in self._tree.calls_in(item) if self._is_run_before(inner, end)):
                 return None

@@ -12,7 +12,7 @@ from torchlint.model.module import Module
 from torchlint.model.semantics.invariance import Invariance
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Device, Role
-from torchlint.model.syntax.dotted import dotted_name, last_part
+from torchlint.model.syntax.dotted import base_of, dotted_name, last_part
 from torchlint.model.training.iterations import Iterations
 from torchlint.model.training.loops import LoopKind, Loops
 from torchlint.model.training.purpose import Purposes
@@ -178,9 +178,7 @@ class InvariantMoves:
                 for item in bound
             )
         text = dotted_name(operand)
-        root = operand
-        while isinstance(root, cst.Attribute):
-            root = root.value
+        root = base_of(operand, {cst.Attribute})
         if isinstance(root, cst.Name) and self._module.fact(Invariance).is_bound_in(root, loop):
             return False
         return not any(

@@ -141,10 +141,6 @@ class Module(Forest):
         """Dotted names of everything that the file itself imports, at any place."""
         return self.imported_by(self.root)
 
-    def itself_imports(self, root: str) -> bool:
-        """Whether the file itself, not its context, imports ``root`` or something of it."""
-        return any(name == root or name.startswith(root + ".") for name in self.own_imported_names)
-
     @cached_property
     def uses_torch(self) -> bool:
         """Whether the file, one that it imports, or one that imports it imports torch or a library built on it."""

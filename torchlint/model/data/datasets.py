@@ -10,9 +10,9 @@ import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.knowledge import Kind
-from torchlint.model.semantics.moves import device_of, keyword, moved_to
+from torchlint.model.semantics.moves import device_of, moved_to
 from torchlint.model.semantics.value import Device, named_device
-from torchlint.model.syntax.calls import Call
+from torchlint.model.syntax.calls import Call, keyword
 from torchlint.model.syntax.dotted import dotted_name, last_part
 
 #: Methods of a dataset that run once per item or batch.

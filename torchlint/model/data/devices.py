@@ -11,9 +11,10 @@ from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.configuration import Configuration
 from torchlint.model.semantics.knowledge import Kind
-from torchlint.model.semantics.moves import keyword, moved_to
+from torchlint.model.semantics.moves import moved_to
 from torchlint.model.semantics.options import Options
 from torchlint.model.semantics.value import Device
+from torchlint.model.syntax.calls import keyword
 from torchlint.model.syntax.dotted import called_name, index_of, last_name
 
 #: Libraries that move a network and its batches to the device.

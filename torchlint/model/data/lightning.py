@@ -10,6 +10,7 @@ import libcst as cst
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.configuration import Configuration
 from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.syntax.calls import keywords_of
 
 _HOOKS = frozenset(f"{phase}_dataloader" for phase in ("train", "val", "test", "predict"))
 #: Methods of a trainer that iterate over loaders.
@@ -93,7 +94,7 @@ class Lightning(ForestFact):
 
     def is_on_gpu(self, trainer: cst.Call) -> bool:
         """Whether a trainer runs on a GPU, if there is one."""
-        given = {argument.keyword.value: argument.value for argument in trainer.args if argument.keyword is not None}
+        given = keywords_of(trainer)
         accelerator, gpus = given.get("accelerator"), given.get("gpus")
         named = self._module.value(accelerator).constant
         if named in _STRATEGIES:

@@ -11,6 +11,7 @@ import libcst as cst
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.syntax.calls import keywords_of
 from torchlint.model.syntax.dotted import called_name, last_part
 from torchlint.model.training.data_flow import DataFlow
 
@@ -76,7 +77,7 @@ class MixedWrites(ForestFact):
         for call in self._module.tree.calls_where(_WRITES.fullmatch):
             name = called_name(call)
             given = [item.value for item in call.args if item.keyword is None and not item.star]
-            named = {item.keyword.value: item.value for item in call.args if item.keyword is not None}
+            named = keywords_of(call)
             owner = call.func.value if isinstance(call.func, cst.Attribute) else None
             if owner is None or (self._module.name_of(call.func) or "").startswith("torch."):
                 owner = given.pop(0) if given else None

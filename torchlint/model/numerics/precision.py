@@ -17,7 +17,7 @@ from torchlint.model.numerics.precision_words import PrecisionWords
 from torchlint.model.numerics.sizes import Sizes
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Device, Role
-from torchlint.model.syntax.calls import Call
+from torchlint.model.syntax.calls import Call, keyword
 from torchlint.model.syntax.climbing import nearest
 from torchlint.model.syntax.dotted import called_name, dotted_name, last_name
 from torchlint.model.syntax.scopes import COMPREHENSIONS
@@ -183,8 +183,7 @@ class Precision:
             return False
         if not module.fact(Networks).runs_network(call):
             return False
-        owner = module.tree.class_of(module.function_of(call) or call)
-        return owner is None or module.values.instance(owner).kind is not Kind.MODULE
+        return module.values.object_of(module.function_of(call) or call).kind is not Kind.MODULE
 
     def _is_moved_to_host(self, network: cst.BaseExpression) -> bool:
         """Whether all moves of ``network`` in its file go to the CPU: ``self.net.to(device)``, which is "cpu"."""
@@ -270,10 +269,10 @@ class Precision:
         """Whether a function that is not a method of a network makes a tensor, and keeps it in no object."""
         module = self._module
         function, statement = module.function_of(made), module.tree.statement_of(made)
-        owner = module.tree.class_of(function) if function is not None else None
         targets = [item.target for item in statement.targets] if isinstance(statement, cst.Assign) else []
-        of_network = owner is not None and module.values.instance(owner).kind is Kind.MODULE
-        return function is not None and not of_network and all(isinstance(item, cst.Name) for item in targets)
+        if function is None or module.values.object_of(function).kind is Kind.MODULE:
+            return False
+        return all(isinstance(item, cst.Name) for item in targets)
 
     def _feeds_network(self, made: cst.Call) -> bool:
         """Whether a network is given a value."""
@@ -312,7 +311,7 @@ class Precision:
         name = self._module.name_of(call.func) or ""
         if name.startswith(("torch.func.", "torch.autograd.functional.")):
             return True
-        if any(item.keyword is not None and item.keyword.value == "create_graph" for item in call.args):
+        if keyword(call, "create_graph") is not None:
             return True
         return name == "torch.autograd.grad" and not self._is_of_inputs(call)
 

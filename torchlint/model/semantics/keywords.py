@@ -16,6 +16,7 @@ from torchlint.model.semantics.object_items import ObjectItems
 from torchlint.model.semantics.values import Values
 from torchlint.model.semantics.written import Written
 from torchlint.model.syntax.calls import Entries
+from torchlint.model.syntax.climbing import nearest
 from torchlint.model.syntax.dotted import called_name, index_of
 from torchlint.model.syntax.parameters import owner_of
 from torchlint.model.syntax.scopes import Binding
@@ -219,9 +220,7 @@ class Keywords:
 
     def _of_caller(self, binding: Binding, key: str | int, depth: int) -> Entries:
         """What the callers of a function pass for its ``**options``."""
-        function = next(
-            (item for item in self._tree.ancestors(binding.node) if isinstance(item, cst.FunctionDef)), None
-        )
+        function = nearest(self._tree, binding.node, cst.FunctionDef)
         if function is None or function.params.star_kwarg is not binding.node:
             return _UNKNOWN
         declared = self._values.parsers.of_command(function, str(key))

@@ -328,6 +328,10 @@ NOT_TENSOR = frozenset(
     }
 )
 
+#: Methods that add to a list or a deque, and those that add to any container.
+LIST_ADDING = frozenset({"append", "appendleft", "extend", "insert"})
+ADDING = LIST_ADDING | {"add", "setdefault", "update"}
+
 #: Methods of a tensor that leave it no tensor.
 TENSOR_EXITS = {
     "item": Kind.NUMBER,

@@ -8,8 +8,10 @@ from functools import cached_property
 import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
+from torchlint.model.semantics.knowledge import LIST_ADDING
 
-_PUTS = frozenset("append insert extend add_module register_module setdefault appendleft".split())
+#: Methods whose last argument a container then contains under a name or an index: not those of sets and meters.
+_PUTS = LIST_ADDING | {"setdefault", "add_module", "register_module"}
 
 
 class Stores(ForestFact):

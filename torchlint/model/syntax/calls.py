@@ -49,6 +49,19 @@ def changes_in_place(method: str) -> bool:
     return method.endswith("_") and not method.endswith("__")
 
 
+def keyword(node: cst.Call, *names: str) -> cst.BaseExpression | None:
+    """What a call passes for the first keyword that is one of ``names``."""
+    for argument in node.args:
+        if argument.keyword is not None and argument.keyword.value in names:
+            return argument.value
+    return None
+
+
+def keywords_of(node: cst.Call) -> dict[str, cst.BaseExpression]:
+    """What a call passes by keyword, in order; not what the dictionaries that it unpacks contain."""
+    return {argument.keyword.value: argument.value for argument in node.args if argument.keyword is not None}
+
+
 def is_super_call(node: cst.Call, method: str) -> bool:
     """Whether ``node`` is ``super().__init__(...)``, for the method ``__init__``."""
     func = node.func

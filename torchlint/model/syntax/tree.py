@@ -199,6 +199,10 @@ class Tree(Traversal):
         """Those of `nodes_in` that are of just these classes."""
         return cast("list[_Node]", [part for part in self.nodes_in(node) if type(part) in kinds])
 
+    def names_in(self, *nodes: cst.CSTNode) -> set[str]:
+        """The names inside ``nodes``, those of attributes and keywords included."""
+        return {name.value for node in nodes for name in self.inside(node, cst.Name)}
+
     def scope_of(self, node: cst.CSTNode) -> Scope:
         """The scope in which ``node`` is evaluated."""
         known = self._name_scopes.get(node)
@@ -234,6 +238,11 @@ class Tree(Traversal):
             if type(above) in _DEFINITIONS:
                 return above if isinstance(above, cst.ClassDef) else None
         return None
+
+    def own_method(self, definition: cst.ClassDef, name: str) -> cst.FunctionDef | None:
+        """The method called ``name`` that a class itself defines; None if it binds the name more than once."""
+        found = [binding.node for binding in self.scopes[definition].bindings.get(name, ())]
+        return found[0] if len(found) == 1 and isinstance(found[0], cst.FunctionDef) else None
 
     def statement_of(self, node: cst.CSTNode) -> cst.CSTNode:
         """The innermost statement that contains ``node`` (a small statement or a compound one)."""

@@ -6,6 +6,7 @@ import libcst as cst
 
 from torchlint.model.data.creation import COMPUTING, SAME_EVERYWHERE
 from torchlint.model.forest import Forest, ForestFact
+from torchlint.model.semantics.knowledge import LIST_ADDING
 from torchlint.model.semantics.tensor_forms import MAKING, METHODS
 from torchlint.model.syntax.dotted import last_part
 from torchlint.model.syntax.parameters import parameters_of
@@ -14,7 +15,7 @@ from torchlint.model.syntax.scopes import unpacked
 #: Libraries whose functions keep nothing.
 _LIBRARIES = frozenset({"builtins", "torch", "numpy", "math"})
 #: Methods that put their arguments into a list.
-_FILLING = frozenset({"append", "extend", "insert"})
+_FILLING = LIST_ADDING
 #: Methods of a tensor that give a new one ...
 _COPYING = MAKING | {"clone"}
 #: ... or something else that is computed from it; what other objects have as well may keep its argument: ``add``.

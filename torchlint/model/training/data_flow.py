@@ -11,14 +11,14 @@ import libcst as cst
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.dispatch import Dispatch
 from torchlint.model.semantics.iterables import iterables
-from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.semantics.knowledge import ADDING, Kind
 from torchlint.model.syntax.climbing import nearest
 from torchlint.model.syntax.dotted import dotted_name
 from torchlint.model.syntax.parameters import owner_of
 from torchlint.model.syntax.scopes import Binding, Scope, unpacked
 
 #: Methods that put their arguments into the object they are called on.
-_FILLING = frozenset({"append", "extend", "insert", "add", "update", "push", "appendleft", "setdefault", "add_"})
+_FILLING = ADDING | {"push", "add_"}
 
 #: Methods whose result has no graph.
 _DETACHING = frozenset({"detach", "item", "tolist", "numpy"})

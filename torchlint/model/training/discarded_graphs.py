@@ -8,7 +8,7 @@ import libcst as cst
 
 from torchlint.model.module import Module
 from torchlint.model.semantics.dispatch import Dispatch
-from torchlint.model.syntax.dotted import dotted_name, is_attribute_of_self
+from torchlint.model.syntax.dotted import PARTS_AND_RESULTS, dotted_name, is_attribute_of_self, prefixes
 from torchlint.model.training.exclusions import Exclusions
 from torchlint.model.training.frozen import Frozen
 from torchlint.model.training.grad_mode import GradMode, GradModes
@@ -122,10 +122,8 @@ class DiscardedGraphs:
 
     def _is_all_of(self, statement: cst.CSTNode, call: cst.Call) -> bool:
         """Whether a statement only assigns the output of ``call``: ``wanted = self.teacher(x)[0].detach()``."""
-        value: cst.BaseExpression | None = statement.value if isinstance(statement, cst.Assign) else None
-        while value is not call and isinstance(value, (cst.Attribute, cst.Subscript, cst.Call)):
-            value = value.func if isinstance(value, cst.Call) else value.value
-        return value is call
+        value = statement.value if isinstance(statement, cst.Assign) else None
+        return any(part is call for part in (value, *prefixes(value, PARTS_AND_RESULTS)))
 
     def trains_around(self, call: cst.Call) -> bool:
         """Whether the function around ``call``, or the script, trains."""

@@ -15,6 +15,7 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.memo import CyclicMemo
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import dotted_name, last_name, last_part
+from torchlint.model.syntax.literals import is_true
 from torchlint.model.training.loops import BACKWARD, is_backward
 
 #: How many callers up the grad mode is looked for.
@@ -233,7 +234,7 @@ class GradModes(ForestFact):
                 return GradMode.RECORDING
             if name == knowledge.INFERENCE_MODE and isinstance(node, cst.Call) and node.args:
                 flag = node.args[0].value
-                if not (isinstance(flag, cst.Name) and flag.value == "True"):
+                if not is_true(flag):
                     return GradMode.RECORDING if dotted_name(flag) == "False" else GradMode.UNKNOWN
             return GradMode.NO_GRAD if name == knowledge.NO_GRAD else GradMode.INFERENCE
         if name == knowledge.SET_GRAD_ENABLED and isinstance(node, cst.Call) and node.args:

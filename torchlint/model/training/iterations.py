@@ -164,7 +164,7 @@ class Iterations(ForestFact):
         if not (isinstance(other, cst.IndentedBlock) and all(map(self._does_nothing, other.body))):
             if not any(is_backward(call) for call in self._tree.calls_in(part)):
                 return False
-        names = (node.value for node in self._tree.nodes_in(branch.test) if isinstance(node, cst.Name))
+        names = self._tree.names_in(branch.test)
         return not self._intervals.counts(branch.test) and not any(map(_RARE.search, names))
 
     def _does_nothing(self, statement: cst.CSTNode) -> bool:

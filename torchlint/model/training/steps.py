@@ -169,8 +169,7 @@ class Steps(ForestFact):
         """Whether one step is one epoch: reads once per epoch are ignored."""
         if not isinstance(loop, cst.For) or is_batch(self._module.fact(Loops).of(loop).over):
             return False
-        names = [node.value for node in self._module.tree.nodes_in(loop.target) if isinstance(node, cst.Name)]
-        if not any(_names_epoch(name) for name in names):
+        if not any(map(_names_epoch, self._module.tree.names_in(loop.target))):
             if not isinstance(loop.iter, cst.Call) or not (dotted_name(loop.iter.func) or "").endswith("range"):
                 return False
             names = [
