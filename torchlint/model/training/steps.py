@@ -64,6 +64,7 @@ class Steps(ForestFact):
     def __init__(self, module: Forest) -> None:
         self._module = module
         self._around: dict[cst.FunctionDef, list[tuple[cst.CSTNode, cst.CSTNode]]] = {}
+        self._networks: dict[cst.CSTNode, list[cst.BaseExpression]] = {}
         self._per_batch: dict[tuple[cst.FunctionDef, int], bool] = {}
 
     @cached_property
@@ -326,7 +327,11 @@ class Steps(ForestFact):
 
     def networks(self, step: TrainingLoop) -> list[cst.BaseExpression]:
         """What the forwards of a step run, one for each forward that the loss is made of."""
-        return [self._module.fact(Networks).network_of(call) for call, _ in self._forwards(step.body)]
+        known = self._networks.get(step.body)
+        if known is None:
+            forwards = [call for call, _ in self._forwards(step.body)]
+            known = self._networks[step.body] = list(map(self._module.fact(Networks).network_of, forwards))
+        return known
 
     def _forwards(self, body: cst.CSTNode) -> Iterator[tuple[cst.Call, cst.Call]]:
         """The forwards in ``body``, then in functions that it calls, that the loss is made of.
