@@ -64,7 +64,7 @@ class Derivatives(ForestFact):
         return any(name_of(node) in _PROBABILITY_LOSSES for node in nodes)
 
     def differentiates(self, call: cst.Call) -> bool:
-        """Whether ``call`` takes a gradient of a gradient, or one of parameters that is itself differentiated."""
+        """Whether ``call`` takes gradients that can be differentiated again, or gradients of parameters directly."""
         name = self._forest.name_of(call.func) or ""
         if name.startswith(("torch.func.", "torch.autograd.functional.")):
             return True
