@@ -10,6 +10,7 @@ from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.version_checks import VersionChecks
 from torchlint.model.syntax.climbing import climb
+from torchlint.model.syntax.nodes import HANDLERS
 from torchlint.model.training.loops import LoopKind, Loops
 
 from ._execution import Execution
@@ -95,7 +96,7 @@ def _is_run_per_item(module: Module, site: Compile, loop: cst.For | cst.While) -
 def _is_unconditional(module: Module, node: cst.CSTNode, outer: cst.CSTNode) -> bool:
     """Whether there is at most a plain flag between the two: `if self.fast:`, not `if self.fast is None:`."""
     for above, child in climb(module.tree, node, outer):
-        if isinstance(above, (cst.ExceptHandler, cst.Else, cst.MatchCase, cst.Lambda)):
+        if isinstance(above, (*HANDLERS, cst.Else, cst.MatchCase, cst.Lambda)):
             return False
         if isinstance(above, cst.If) and child is not above.test:
             if not isinstance(above.test, (cst.Name, cst.Attribute)) and not module.fact(VersionChecks).probes(

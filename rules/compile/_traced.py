@@ -11,6 +11,7 @@ import libcst as cst
 from torchlint.model.module import Module
 from torchlint.model.semantics.objects import ObjectFlow
 from torchlint.model.syntax.climbing import climb
+from torchlint.model.syntax.nodes import HANDLERS
 
 from ._conditions import USUAL, goes_on
 from ._execution import Execution
@@ -19,7 +20,7 @@ from ._sites import Compile, CompileSites
 #: The maximum number of calls that compiled code is followed into: a model, its blocks, their layers.
 _DEPTH = 3
 #: What code is in that may not be reached.
-_CONDITIONAL = frozenset({cst.ExceptHandler, cst.MatchCase, cst.Raise, cst.Assert})
+_CONDITIONAL = frozenset({*HANDLERS, cst.MatchCase, cst.Raise, cst.Assert})
 
 
 @dataclass(frozen=True, eq=False)

@@ -108,13 +108,14 @@ def _keyword(argument: cst.Arg) -> str | None:
 
 
 def _fix(module: Module, node: cst.Call, argument: cst.Arg, keyword: str | None) -> Fix | None:
-    import libcst as cst
+
+    from torchlint.model.syntax.nodes import TRIES
 
     if keyword is None or any(item.keyword is not None and item.keyword.value == keyword for item in node.args):
         return None
     if sum(item.keyword is None for item in node.args) > node.args.index(argument) + 1:
         return None  # another one follows
-    caught = any(isinstance(above, cst.Try) for above in module.tree.ancestors(node))
+    caught = any(isinstance(above, TRIES) for above in module.tree.ancestors(node))
     return Fix(
         f"pass `{keyword}=`",
         edits.name_argument(module, argument, keyword),

@@ -18,6 +18,7 @@ from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import called_name, dotted_name, last_part
 from torchlint.model.syntax.exits import ends_with
+from torchlint.model.syntax.nodes import HANDLERS
 from torchlint.model.syntax.parameters import owner_of
 from torchlint.model.training.intervals import Intervals
 from torchlint.model.training.loops import Loop, LoopKind, Loops
@@ -159,7 +160,7 @@ class RebuiltLoaders:
                 continue
             if isinstance(above, cst.For) and isinstance(outer, cst.FunctionDef):
                 continue  # `for dataset in datasets:`, at each call of the function
-            if isinstance(above, (cst.If, cst.IfExp, cst.ExceptHandler, cst.Match, cst.Lambda, cst.BooleanOperation)):
+            if isinstance(above, (cst.If, cst.IfExp, *HANDLERS, cst.Match, cst.Lambda, cst.BooleanOperation)):
                 return None
             if isinstance(above, (cst.For, cst.While)) and child is getattr(above, "iter", None):
                 continue  # `for batch in DataLoader(...)`

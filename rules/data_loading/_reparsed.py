@@ -14,6 +14,7 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import dotted_name
 from torchlint.model.syntax.exits import ends_with
+from torchlint.model.syntax.nodes import HANDLERS
 from torchlint.model.syntax.parameters import first_parameter
 from torchlint.model.training.purpose import Purposes
 
@@ -255,7 +256,7 @@ class ReparsedFiles:
             if isinstance(above, (cst.If, cst.IfExp)) and child is not above.test:
                 if not self._is_flag(above.test, is_off=child is above.orelse):
                     return False
-            if isinstance(above, (cst.ExceptHandler, cst.Match, cst.Lambda, cst.FunctionDef, cst.BooleanOperation)):
+            if isinstance(above, (*HANDLERS, cst.Match, cst.Lambda, cst.FunctionDef, cst.BooleanOperation)):
                 return False
             if isinstance(above, cst.IndentedBlock):
                 before = above.body[: next(i for i, item in enumerate(above.body) if item is child)]

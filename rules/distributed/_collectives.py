@@ -15,6 +15,7 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import dotted_name, last_part
 from torchlint.model.syntax.exits import ends_with
+from torchlint.model.syntax.nodes import HANDLERS
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.iterations import Iterations
 from torchlint.model.training.library_steps import LibrarySteps
@@ -117,7 +118,7 @@ class Collectives:
                 return False
             if isinstance(above, cst.IndentedBlock) and any(map(self._leaves, _before(above, child))):
                 return False
-            if isinstance(above, (cst.ExceptHandler, cst.Match)):
+            if isinstance(above, (*HANDLERS, cst.Match)):
                 return False
             if above is function:
                 return True

@@ -13,6 +13,7 @@ from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import last_name, last_part
+from torchlint.model.syntax.nodes import TRIES
 from torchlint.model.training.grad_mode import GradModes
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.loops import Loop, Loops, is_batch, is_step
@@ -85,7 +86,7 @@ class InnerAutocasts:
         for above, _ in climb(self._tree, region):
             if above is loop.node:
                 return True
-            if isinstance(above, (cst.If, cst.IfExp, cst.Try, cst.Match, cst.FunctionDef)):
+            if isinstance(above, (cst.If, cst.IfExp, *TRIES, cst.Match, cst.FunctionDef)):
                 return False
         return False
 
