@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import textwrap
 from itertools import pairwise
 
@@ -13,6 +14,7 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Device, Role
 from torchlint.model.syntax.calls import Presence
 from torchlint.model.training.grad_mode import GradMode, GradModes
+from torchlint.model.training.iterations import Iterations
 from torchlint.model.training.loops import LoopKind, Loops
 from torchlint.source.parsing import ParseError
 
@@ -198,6 +200,18 @@ def test_a_case_hides_what_was_bound_before_from_its_own_statements() -> None:
 def test_a_handler_hides_nothing_behind_it() -> None:
     module = model_of("import torch\nx = torch.zeros(1)\ntry:\n    f()\nexcept Exception as x:\n    pass\nx\n")
     assert module.value(last_expression(module)).kind is Kind.TENSOR
+
+
+@pytest.mark.parametrize(
+    "handler",
+    ["except", pytest.param("except*", marks=pytest.mark.skipif(sys.version_info < (3, 11), reason="Python 3.11"))],
+)
+def test_a_handler_does_not_run_at_every_step(handler: str) -> None:
+    module = model_of(f"for x in y:\n    try:\n        f()\n    {handler} E:\n        g()\n    h()\n")
+    f, g, h = (call_named(module, name) for name in "fgh")
+    assert module.tree.dominates(f, h)
+    assert not module.tree.dominates(g, h)
+    assert [module.fact(Iterations).at_every_iteration(call, module.tree.loops[0]) for call in (f, g)] == [True, False]
 
 
 def test_a_device_picked_by_condition_is_cuda_where_there_is_one() -> None:

@@ -13,7 +13,7 @@ from torchlint.model.semantics.objects import ObjectFlow
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.nodes import HANDLERS
 
-from ._conditions import USUAL, goes_on
+from ._conditions import goes_on, is_usual
 from ._execution import Execution
 from ._sites import Compile, CompileSites
 
@@ -82,6 +82,6 @@ class TracedCode:
             if type(above) is cst.BooleanOperation and child is above.right and not goes_on(module, above):
                 return False
             if isinstance(above, (cst.If, cst.IfExp)) and child is not above.test:
-                if child is not above.body or not USUAL.fullmatch(module.code(above.test)):
+                if child is not above.body or not is_usual(module, above.test):
                     return False
         return False
