@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import libcst as cst
 
+from torchlint.model.syntax.literals import value_of
+
 
 def is_main_guard(test: cst.BaseExpression) -> bool:
     """Whether a condition is only true in a script: ``__name__ == "__main__"``, ``__name__ in ("__main__", "train")``.
@@ -26,4 +28,4 @@ def _is_name(node: cst.BaseExpression) -> bool:
 
 
 def _text(node: cst.BaseExpression) -> object:
-    return node.evaluated_value if isinstance(node, cst.SimpleString) else None
+    return value_of(node) if isinstance(node, cst.SimpleString) else None
