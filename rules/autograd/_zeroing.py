@@ -90,9 +90,10 @@ class Zeroing:
         """
         tree = self._module.tree
         first = bisect_right(self._passes, tree.last(loop), key=tree.index)
-        backward = self._passes[first] if first < len(self._passes) else loop
         step = nearest(tree, loop, *_REPEATED)
-        if step is None or not is_backward(backward) or nearest(tree, backward, *_REPEATED) is not step:
+        if step is None or first == len(self._passes) or not is_backward(backward := self._passes[first]):
+            return False
+        if nearest(tree, backward, *_REPEATED) is not step:
             return False
         used = [tree.index(node) for node in tree.attributes_in(step) if node.attr.value == "grad"]
         is_used = any(tree.last(loop) < place < tree.index(backward) for place in used)
