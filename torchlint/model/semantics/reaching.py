@@ -17,6 +17,8 @@ from torchlint.model.syntax.tree import Tree
 _LINES = 8
 #: A use that sees more bindings than this counts as seeing all of the name, which are the same for each such use.
 MANY = 100
+#: What binds names for its own statements alone, if it runs.
+_BRANCHES = (*HANDLERS, cst.MatchCase)
 
 
 class Reaching:
@@ -161,7 +163,7 @@ class Reaching:
             return binding.kind == "with" and self._tree.dominates(node, at)
         if isinstance(node, cst.CompFor):
             return True
-        if isinstance(node, (*HANDLERS, cst.MatchCase)):
+        if isinstance(node, _BRANCHES):
             return self._tree.within(at, node)
         return self._tree.dominates(node, at)
 

@@ -22,6 +22,8 @@ _Node = TypeVar("_Node", bound=cst.CSTNode)
 _DEFINITIONS = frozenset({cst.FunctionDef, cst.Lambda, cst.ClassDef})
 _Block = (cst.IndentedBlock, cst.Module, cst.SimpleStatementSuite, cst.SimpleStatementLine)
 _BLOCKS = frozenset(_Block)
+#: What runs its block perhaps, or more than once.
+_BRANCHES = (cst.For, cst.While, cst.If, cst.Else, *HANDLERS, cst.MatchCase, cst.IfExp)
 _STATEMENTS = frozenset(
     kind
     for kind in vars(cst).values()
@@ -325,7 +327,7 @@ class Tree(Traversal):
                 if position is not None:
                     own = self._position_in(above, child)
                     return own is not None and own <= position
-            elif isinstance(above, (cst.For, cst.While, cst.If, cst.Else, *HANDLERS, cst.MatchCase, cst.IfExp)):
+            elif isinstance(above, _BRANCHES):
                 if child is getattr(above, "body", None) or child is getattr(above, "orelse", None):
                     if not (self.within(second, child) or self._is_only_branch(above, child)):
                         return False
