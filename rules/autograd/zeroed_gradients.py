@@ -62,7 +62,7 @@ class ZeroedGradients(Rule):
         "torch",
         (
             *("set_to_none=False", "set_to_none = False", "zero_grad(False", ".grad.zero_", ".grad.data.zero_"),
-            *(".grad = torch.zeros_like(", '"set_to_none": False'),
+            *(".grad = torch.zeros_like(", '"set_to_none": False', "'set_to_none': False"),
         ),
     )
     since = (2, 0)
