@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import textwrap
 from itertools import pairwise
 
@@ -14,6 +15,7 @@ from torchlint.model.semantics.value import Device, Role
 from torchlint.model.syntax.calls import Presence
 from torchlint.model.syntax.conditions import conditions
 from torchlint.model.training.grad_mode import GradMode, GradModes
+from torchlint.model.training.iterations import Iterations
 from torchlint.model.training.loops import LoopKind, Loops
 from torchlint.source.parsing import ParseError
 
@@ -169,6 +171,50 @@ def test_a_conditional_binding_hides_nothing() -> None:
     assert module.value(last_expression(module)).kind is Kind.UNKNOWN
 
 
+@pytest.mark.parametrize(
+    ("case", "kinds"),
+    [
+        ("1:\n        x = 2", ["assign", "assign"]),
+        ("{'x': x}:\n        pass", ["match", "assign"]),
+        ("{'y': _, **x}:\n        pass", ["match", "assign"]),
+        ("[_, *x] | (x, 1):\n        pass", ["match", "match", "assign"]),
+        ("Point(1, at=[x, _]):\n        pass", ["match", "assign"]),
+        ("int() as x if x > 1:\n        pass", ["match", "assign"]),
+        ("[x.y, y, {x.z: _}, *_]:\n        pass", ["assign"]),
+    ],
+)
+def test_a_case_binds_the_names_in_its_pattern_and_hides_nothing_behind_it(case: str, kinds: list[str]) -> None:
+    module = model_of(f"x = 1\nmatch c:\n    case {case}\nx\n")
+    name = last_expression(module)
+    assert isinstance(name, cst.Name)
+    assert [binding.kind for binding in module.values.reaching.of(name)] == kinds
+
+
+def test_a_case_hides_what_was_bound_before_from_its_own_statements() -> None:
+    module = model_of("x = 1\nmatch c:\n    case [x] if g(x):\n        f(x)\n")
+    for call in module.tree.calls:
+        argument = call.args[0].value
+        assert isinstance(argument, cst.Name)
+        assert [binding.kind for binding in module.values.reaching.of(argument)] == ["match"]
+
+
+def test_a_handler_hides_nothing_behind_it() -> None:
+    module = model_of("import torch\nx = torch.zeros(1)\ntry:\n    f()\nexcept Exception as x:\n    pass\nx\n")
+    assert module.value(last_expression(module)).kind is Kind.TENSOR
+
+
+@pytest.mark.parametrize(
+    "handler",
+    ["except", pytest.param("except*", marks=pytest.mark.skipif(sys.version_info < (3, 11), reason="Python 3.11"))],
+)
+def test_a_handler_does_not_run_at_every_step(handler: str) -> None:
+    module = model_of(f"for x in y:\n    try:\n        f()\n    {handler} E:\n        g()\n    h()\n")
+    f, g, h = (call_named(module, name) for name in "fgh")
+    assert module.tree.dominates(f, h)
+    assert not module.tree.dominates(g, h)
+    assert [module.fact(Iterations).at_every_iteration(call, module.tree.loops[0]) for call in (f, g)] == [True, False]
+
+
 def test_a_device_picked_by_condition_is_cuda_where_there_is_one() -> None:
     module = model_of("import torch\nd = torch.device('cuda' if torch.cuda.is_available() else 'cpu')\nd\n")
     assert module.value(last_expression(module)).device is Device.CUDA
@@ -233,12 +279,15 @@ def test_dominance_knows_branches_loops_and_with() -> None:
             b()
         for x in y:
             d()
+        match c:
+            case 1:
+                f()
         e()
         """
     )
     calls = {module.code(call.func): call for call in module.tree.calls}
     target = calls["e"]
-    assert [name for name in "abd" if module.tree.dominates(calls[name], target)] == ["a"]
+    assert [name for name in "abdf" if module.tree.dominates(calls[name], target)] == ["a"]
 
 
 @pytest.mark.parametrize(

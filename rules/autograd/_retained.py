@@ -12,7 +12,7 @@ import libcst as cst
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.dotted import dotted_name
-from torchlint.model.syntax.literals import is_true
+from torchlint.model.syntax.literals import is_none, is_true
 from torchlint.model.syntax.scopes import Binding
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.loops import Loop, Loops, is_backward, is_batch
@@ -178,21 +178,29 @@ def _is_data(node: cst.BaseExpression) -> bool:
 def _retaining(call: cst.Call) -> cst.Arg | None:
     """The argument ``retain_graph=True``, where nothing else asks for the graph."""
     found = None
-    for item in call.args:
+    for place, item in enumerate(call.args):
         if item.star:
             return None
-        if item.keyword is None:
-            continue
-        if item.keyword.value in ("create_graph", "inputs", "gradient"):
+        name = item.keyword.value if item.keyword is not None else ""
+        if place == 1 and _is_without_gradient(call):
+            name = name or "retain_graph"
+        if name in ("create_graph", "gradient") and not is_none(item.value):
             return None
-        if item.keyword.value == "retain_graph" and is_true(item.value):
+        if name == "retain_graph" and is_true(item.value):
             found = item
     return found
+
+
+def _is_without_gradient(call: cst.Call) -> bool:
+    """Whether the first argument is ``None``: ``loss.backward(None, True)``."""
+    return bool(call.args) and call.args[0].keyword is None and is_none(call.args[0].value)
 
 
 def _loss_of(call: cst.Call) -> cst.BaseExpression | None:
     """What the backward pass begins at."""
     given = [item.value for item in call.args if item.keyword is None]
-    if not is_backward(call) or len(given) > 1 or not isinstance(call.func, cst.Attribute):
+    if not is_backward(call) or not isinstance(call.func, cst.Attribute):
         return None
-    return given[0] if given else call.func.value
+    if _is_without_gradient(call):
+        return call.func.value if len(given) < 3 else None
+    return None if len(given) > 1 else given[0] if given else call.func.value

@@ -9,6 +9,7 @@ import libcst as cst
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.climbing import climb
+from torchlint.model.syntax.nodes import HANDLERS
 from torchlint.model.training.function_words import measuring
 from torchlint.model.training.loops import LoopKind, Loops
 
@@ -67,7 +68,7 @@ def _always_runs(module: Module, node: cst.CSTNode, outer: cst.CSTNode) -> bool:
     for above, child in climb(module.tree, node):
         if above is outer:
             return True
-        if isinstance(above, (cst.ExceptHandler, cst.Finally, cst.MatchCase, cst.Else)):
+        if isinstance(above, (*HANDLERS, cst.Finally, cst.MatchCase, cst.Else)):
             return False
         if isinstance(above, cst.If) and child is not above.test and not _COMPILING.search(module.code(above.test)):
             return False

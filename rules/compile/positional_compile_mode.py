@@ -108,16 +108,16 @@ def _keyword(argument: cst.Arg) -> str | None:
 
 
 def _fix(module: Module, node: cst.Call, argument: cst.Arg, keyword: str | None) -> Fix | None:
-    import libcst as cst
 
     from torchlint.model.syntax.calls import keywords_of
     from torchlint.model.syntax.climbing import nearest
+    from torchlint.model.syntax.nodes import TRIES
 
     if keyword is None or keyword in keywords_of(node):
         return None
     if sum(item.keyword is None for item in node.args) > node.args.index(argument) + 1:
         return None  # another one follows
-    caught = nearest(module.tree, node, cst.Try) is not None
+    caught = nearest(module.tree, node, *TRIES) is not None
     return Fix(
         f"pass `{keyword}=`",
         edits.name_argument(module, argument, keyword),

@@ -13,6 +13,7 @@ from torchlint.model.semantics.knowledge import ADDING
 from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import PARTS_AND_RESULTS, called_name, prefixes
+from torchlint.model.syntax.nodes import HANDLERS
 
 #: Methods that change their object.
 _CHANGING = ADDING | {"pop", "popleft", "remove", "discard", "clear"}
@@ -96,7 +97,7 @@ def _is_cached(
     """Whether the function checks whether the value exists already: a cache, a file that is opened on demand."""
     if isinstance(statement, cst.AugAssign):
         return False
-    if any(isinstance(above, cst.ExceptHandler) for above, _ in climb(module.tree, statement, function)):
+    if any(isinstance(above, HANDLERS) for above, _ in climb(module.tree, statement, function)):
         return True
     tests = [node.test for node in module.tree.nodes_in(function.body) if isinstance(node, (cst.If, cst.IfExp))]
     return any(_names(part) == _name(owner) for test in tests for part in module.tree.nodes_in(test))

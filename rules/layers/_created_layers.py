@@ -13,6 +13,7 @@ from torchlint.model.syntax.calls import keywords_of
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import is_attribute_of_self
 from torchlint.model.syntax.literals import is_true
+from torchlint.model.syntax.nodes import HANDLERS, TRIES
 from torchlint.model.training.purpose import Purposes
 from torchlint.model.training.step_places import StepPlaces
 
@@ -104,7 +105,7 @@ class CreatedLayers:
         for above, child in climb(self._tree, statement):
             if above is function:
                 return True
-            if isinstance(above, (cst.If, cst.Try, cst.ExceptHandler, cst.Match, cst.For, cst.While)):
+            if isinstance(above, (cst.If, *TRIES, *HANDLERS, cst.Match, cst.For, cst.While)):
                 return False
             if isinstance(above, cst.IndentedBlock):
                 earlier = above.body[: next(index for index, item in enumerate(above.body) if item is child)]

@@ -13,6 +13,7 @@ from torchlint.model.module import Module
 from torchlint.model.semantics.tensor_forms import TensorForms
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import dotted_name
+from torchlint.model.syntax.nodes import HANDLERS
 from torchlint.model.training.purpose import Purposes
 from torchlint.model.training.step_places import StepPlaces
 
@@ -94,7 +95,7 @@ class RoundTrips:
             if isinstance(above, (cst.If, cst.IfExp)) and child is not above.test:
                 if _USUAL.fullmatch(self._module.code(above.test)) is None:
                     return False
-            if isinstance(above, (cst.ExceptHandler, cst.MatchCase, cst.For, cst.While, cst.CompFor)):
+            if isinstance(above, (*HANDLERS, cst.MatchCase, cst.For, cst.While, cst.CompFor)):
                 return False
         return False
 

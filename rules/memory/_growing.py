@@ -13,6 +13,7 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.stores import Stores
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import dotted_name, last_name, last_part
+from torchlint.model.syntax.nodes import HANDLERS
 from torchlint.model.syntax.scopes import Binding
 from torchlint.model.training.loops import Loop, Loops, is_batch
 from torchlint.model.training.purpose import Purposes
@@ -131,7 +132,7 @@ class Growing:
     def _is_rare(self, statement: cst.Assign, loop: Loop, first: cst.If | None) -> bool:
         """Whether a condition lets most iterations pass by, or the loop ends there."""
         for above, child in climb(self._tree, statement, loop.node):
-            if isinstance(above, (cst.ExceptHandler, cst.Match)):
+            if isinstance(above, (*HANDLERS, cst.Match)):
                 return True
             if isinstance(above, cst.If) and above is not first and child is not above.test:
                 text = self._module.code(above.test)

@@ -12,6 +12,7 @@ from torchlint.model.module import Module
 from torchlint.model.numerics.autocasts import Autocast, Autocasts
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.climbing import climb
+from torchlint.model.syntax.nodes import TRIES
 from torchlint.model.training.steps import Steps
 from torchlint.source.lexemes import code_of
 
@@ -80,7 +81,7 @@ class HalfWeights:
 
     def _is_conditional(self, call: cst.Call) -> bool:
         return any(
-            isinstance(above, (cst.If, cst.IfExp, cst.Try, cst.Match, cst.For, cst.While))
+            isinstance(above, (cst.If, cst.IfExp, *TRIES, cst.Match, cst.For, cst.While))
             and child is not getattr(above, "test", None)
             for above, child in climb(self._tree, call)
         )

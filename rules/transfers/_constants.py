@@ -20,6 +20,7 @@ from torchlint.model.syntax.calls import changes_in_place, keyword
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import dotted_name, last_name, last_part
 from torchlint.model.syntax.literals import is_none
+from torchlint.model.syntax.nodes import HANDLERS
 from torchlint.model.training.purpose import Purposes
 from torchlint.model.training.step_places import StepPlace, StepPlaces
 
@@ -242,7 +243,7 @@ class ConstantUploads:
             if isinstance(above, cst.FunctionDef) and child is above.body:
                 compiles = any(_COMPILING.search(self._module.code(item.decorator)) for item in above.decorators)
                 return compiles or keeps_result(self._module, above) or is_for_deployment(self._module, above)
-            if isinstance(above, (cst.ExceptHandler, cst.Raise, cst.Assert)):
+            if isinstance(above, (*HANDLERS, cst.Raise, cst.Assert)):
                 return True
             if isinstance(above, (cst.If, cst.IfExp)) and child is not above.test:
                 is_else = child is above.orelse

@@ -16,6 +16,7 @@ from torchlint.model.syntax.calls import changes_in_place
 from torchlint.model.syntax.climbing import climb, nearest
 from torchlint.model.syntax.dotted import dotted_name, is_attribute_of_self, last_part
 from torchlint.model.syntax.literals import is_none
+from torchlint.model.syntax.nodes import HANDLERS
 from torchlint.model.syntax.scopes import Binding
 from torchlint.model.training.purpose import Purposes
 from torchlint.model.training.step_places import StepPlace, StepPlaces
@@ -190,7 +191,7 @@ class KeptOnHost:
         return any(
             child is not above.test and not self._is_of_settings(above.test)
             if isinstance(above, (cst.If, cst.IfExp))
-            else isinstance(above, (cst.ExceptHandler, cst.Lambda))
+            else isinstance(above, (*HANDLERS, cst.Lambda))
             for above, child in climb(self._tree, call, function)
         )
 

@@ -355,7 +355,8 @@ class Forest:
 
     def is_in_guard(self, node: cst.CSTNode) -> bool:
         """Whether ``node`` is in an ``if __name__ == "__main__":``, maybe in a function that is defined there."""
-        return any(isinstance(item, cst.If) and is_main_guard(item.test) for item in self.tree.ancestors(node))
+        guards = (item for item in self.tree.ancestors(node) if isinstance(item, cst.If) and is_main_guard(item.test))
+        return any(self.tree.within(node, item.body) for item in guards)
 
 
 class Tables:

@@ -53,7 +53,7 @@ class Definitions(Classes):
         self._links = links
         self.arguments = Arguments(tree, names)
         self.items = Items(tree, names)
-        self._passed_functions = PassedFunctions(tree, names, self.items, self)
+        self._passed_functions = PassedFunctions(tree, names, self.items, self.arguments, self)
         self.partials = Partials(names, self)
         self._families = Families(tree, names, self)
         self._registries = Registries(tree, names, self)

@@ -10,6 +10,7 @@ import libcst as cst
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.switches import Switch, Switches
 from torchlint.model.syntax.climbing import nearest
+from torchlint.model.syntax.nodes import TRIES
 from torchlint.source.lexemes import without_suppressions
 
 _REPRODUCIBLE = re.compile(r"determinis|reproduc|bitwise", re.IGNORECASE)
@@ -49,7 +50,7 @@ class Reasons(ForestFact):
         above = without_suppressions(module.line(row - 1)) if row > 1 else ""
         if "#" in without_suppressions(module.line(row)) or above.lstrip().startswith("#"):
             return True
-        if self.is_reproducible or nearest(module.tree, node, cst.Try) is not None:
+        if self.is_reproducible or nearest(module.tree, node, *TRIES) is not None:
             return True
         function = module.function_of(node)
         if function is not None and _SEEDS.search(function.name.value):

@@ -13,6 +13,7 @@ from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import dotted_name
 from torchlint.model.syntax.main_guard import is_main_guard
+from torchlint.model.syntax.nodes import HANDLERS
 
 _DEVICE_WORDS = frozenset(
     "torch th backends cudnn cuda use_cuda is_available device_count and args opt cfg config self".split()
@@ -107,6 +108,6 @@ class Switches(ForestFact):
             if isinstance(above, cst.If) and child is not above.test and not is_main_guard(above.test):
                 if not self._asks_for_device(above.test):
                     return True
-            if isinstance(above, (cst.ExceptHandler, cst.ExceptStarHandler, cst.MatchCase)):
+            if isinstance(above, (*HANDLERS, cst.MatchCase)):
                 return True
         return False

@@ -10,6 +10,7 @@ import libcst as cst
 
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.exits import ends_with
+from torchlint.model.syntax.nodes import HANDLERS, TRIES
 from torchlint.model.syntax.tree import Tree
 
 
@@ -68,9 +69,9 @@ def _kind(above: cst.CSTNode, child: cst.CSTNode) -> ConditionKind | None:
         return None if child is above.test else ConditionKind.BRANCH
     if isinstance(above, (cst.For, cst.While)):
         return ConditionKind.LOOP if child is above.body else ConditionKind.ELSE if child is above.orelse else None
-    if isinstance(above, (cst.Try, cst.TryStar)):
+    if isinstance(above, TRIES):
         return ConditionKind.TRY if child in (above.body, above.orelse) else None
-    if isinstance(above, (cst.ExceptHandler, cst.ExceptStarHandler)):
+    if isinstance(above, HANDLERS):
         return ConditionKind.HANDLER
     if isinstance(above, cst.MatchCase):
         return ConditionKind.CASE

@@ -12,6 +12,7 @@ import libcst as cst
 
 from torchlint.model.syntax.dotted import called_name, stored_name
 from torchlint.model.syntax.exits import ends_with
+from torchlint.model.syntax.nodes import HANDLERS
 from torchlint.model.syntax.scopes import Scope
 from torchlint.model.syntax.traversal import Traversal
 
@@ -21,6 +22,8 @@ _Node = TypeVar("_Node", bound=cst.CSTNode)
 _DEFINITIONS = frozenset({cst.FunctionDef, cst.Lambda, cst.ClassDef})
 _Block = (cst.IndentedBlock, cst.Module, cst.SimpleStatementSuite, cst.SimpleStatementLine)
 _BLOCKS = frozenset(_Block)
+#: What runs its block perhaps, or more than once.
+_BRANCHES = (cst.For, cst.While, cst.If, cst.Else, *HANDLERS, cst.MatchCase, cst.IfExp)
 _STATEMENTS = frozenset(
     kind
     for kind in vars(cst).values()
@@ -333,7 +336,7 @@ class Tree(Traversal):
                 if position is not None:
                     own = self._position_in(above, child)
                     return own is not None and own <= position
-            elif isinstance(above, (cst.For, cst.While, cst.If, cst.Else, cst.ExceptHandler, cst.Match, cst.IfExp)):
+            elif isinstance(above, _BRANCHES):
                 if child is getattr(above, "body", None) or child is getattr(above, "orelse", None):
                     if not (self.within(second, child) or self._is_only_branch(above, child)):
                         return False

@@ -15,7 +15,7 @@ from torchlint.model.syntax.literals import is_none
 from torchlint.model.syntax.parameters import parameters_of
 from torchlint.model.syntax.scopes import unpacked
 from torchlint.model.training.data_flow import DataFlow
-from torchlint.model.training.gradientless import Gradientless
+from torchlint.model.training.gradientless import WITH_INDICES, Gradientless
 from torchlint.model.training.gradients import LEAVING, takes_index
 from torchlint.model.training.networks import Networks
 
@@ -148,36 +148,37 @@ class Outputs(ForestFact):
         return self._flowing[key]
 
     def is_index(self, expression: cst.CSTNode, call: cst.Call) -> bool:
-        """Whether ``expression`` only has indices or samples of the tuple that ``call`` returns: they have no gradient.
+        """Whether ``expression`` only has indices or samples of what ``call`` returns: they have no gradient.
 
-        ``actions, scores = agent.choose(states)``, where ``actions`` is what ``argmax`` gives.
+        ``actions, scores = agent.choose(states)``, where ``actions`` is what ``argmax`` gives; ``agent.act(states)``.
         """
         module = self._module
-        bindings = [
-            binding
+        paths = [
+            binding.path
             for name in module.tree.inside(expression, cst.Name)
             for binding in module.values.reaching.of(name)
             if binding.value is call
         ]
+        if module.tree.within(call, expression):
+            paths.append(())
         functions = module.fact(Dispatch).run(call)
         return (
-            bool(bindings)
+            bool(paths)
             and bool(functions)
-            and all(self._returns_index(function, binding.path) for function in functions for binding in bindings)
+            and all(self._returns_index(function, path) for function in functions for path in paths)
         )
 
     def _returns_index(self, function: cst.FunctionDef, path: tuple[int, ...]) -> bool:
-        """Whether a function returns, at a place of a tuple, what is made of its networks but has no gradient."""
+        """Whether a function returns, or has in a tuple, what is made of its networks but has no gradient."""
         runs = self.tensor_calls(function.body)
         returned = [unpacked(item, path) for item in self._module.definitions.returns(function)]
         return (
-            bool(path)
-            and bool(runs)
+            bool(runs)
             and bool(returned)
             and all(
                 item is not None
                 and self.carries(item, runs, frozenset())
-                and not self.carries(item, runs, GRADIENTLESS)
+                and not self.carries(item, runs, GRADIENTLESS - WITH_INDICES)
                 for item in returned
             )
         )

@@ -15,6 +15,7 @@ from torchlint.model.semantics.dispatch import Dispatch
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import last_name
+from torchlint.model.syntax.nodes import HANDLERS
 from torchlint.model.syntax.parameters import is_static
 from torchlint.model.training.emptiness import has_work
 from torchlint.model.training.function_words import EVALUATING, USING, words_of
@@ -163,7 +164,7 @@ class StepPlaces(ForestFact):
         for above, child in climb(self._module.tree, node):
             if above is outer:
                 break
-            if isinstance(above, cst.ExceptHandler):
+            if isinstance(above, HANDLERS):
                 return False
             if isinstance(above, cst.IndentedBlock) and iterations.is_behind_exit(above, child):
                 return False
@@ -179,7 +180,7 @@ class StepPlaces(ForestFact):
                 return True
             if isinstance(above, (cst.FunctionDef, cst.Lambda)) and child is above.body:
                 return isinstance(above, cst.FunctionDef) and above.name.value == "closure"
-            if isinstance(above, (cst.ExceptHandler, cst.ExceptStarHandler, cst.Match)):
+            if isinstance(above, (*HANDLERS, cst.Match)):
                 return False
             if isinstance(above, (cst.For, cst.While)) and child is not above.body:
                 return False
