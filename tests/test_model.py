@@ -9,11 +9,13 @@ from itertools import pairwise
 import libcst as cst
 import pytest
 
+from torchlint.model.forest import Forest, ForestFile
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Device, Role
 from torchlint.model.syntax.calls import Presence
 from torchlint.model.syntax.conditions import conditions
+from torchlint.model.syntax.pieces import parse_pieces
 from torchlint.model.training.grad_mode import GradMode, GradModes
 from torchlint.model.training.iterations import Iterations
 from torchlint.model.training.loops import LoopKind, Loops
@@ -91,6 +93,53 @@ def test_an_argument_is_present_absent_or_unknown(arguments: str, presence: Pres
     module = model_of(f"from torch.utils.data import DataLoader\nDataLoader({arguments})\n")
     argument = next(module.calls("torch.utils.data.DataLoader")).argument("num_workers")
     assert (argument.presence, argument.literal()) == (presence, literal)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "presence", "literal"),
+    [
+        ("", Presence.ABSENT, None),
+        ("None, True", Presence.PRESENT, "True"),
+        ("inputs=weights, retain_graph=True", Presence.PRESENT, "True"),
+        ("gradient", Presence.ABSENT, None),
+        ('**{"retain_graph": True}', Presence.PRESENT, "True"),
+        ('**{"create_graph": True}', Presence.ABSENT, None),
+        ("**options", Presence.UNKNOWN, None),
+        ("*everything", Presence.UNKNOWN, None),
+    ],
+)
+def test_an_argument_of_a_method_too(arguments: str, presence: Presence, literal: str | None) -> None:
+    (call,) = model_of(f"losses[0].backward({arguments})\nbackward(None, True)\n").methods("backward")
+    argument = call.argument("retain_graph")
+    assert (argument.presence, argument.literal()) == (presence, literal)
+
+
+def test_a_call_of_a_method_has_a_receiver() -> None:
+    module = model_of(
+        "model.net.requires_grad_(False)\nx.to(dtype=torch.half, device=d)\ny.to(d)\nz.to_local(d)\nto(d)\n"
+    )
+    calls = [*module.methods("requires_grad_", "to")]
+    assert [(call.name, call.method, module.code(call.receiver)) for call in calls] == [
+        ("requires_grad_", "requires_grad_", "model.net"),
+        ("to", "to", "x"),
+        ("to", "to", "y"),
+    ]
+    assert calls[0].argument("requires_grad").literal() == "False"
+    devices = [call.argument("device").value for call in calls[1:]]
+    assert [device and module.code(device) for device in devices] == ["d", "d"]
+
+
+def test_a_method_has_no_signature_of_a_function_with_its_name() -> None:
+    (call,) = model_of("import torch\nnet.compile(mode)\n").methods("compile")
+    assert call.argument("model").absent
+
+
+def test_own_methods_are_those_of_the_file() -> None:
+    texts = {"a.py": "x.to(d)\n", "b.py": "import a\ny.to(d)\n"}
+    files = [ForestFile(place, place, text, parse_pieces(text)) for place, text in texts.items()]
+    module = Module(Forest(files, resolve=lambda module, importer: "a.py" if module == "a" else None), "b.py")
+    assert [module.code(call.receiver) for call in module.methods("to")] == ["x", "y"]
+    assert [module.code(call.receiver) for call in module.own_methods("to")] == ["y"]
 
 
 @pytest.mark.parametrize(

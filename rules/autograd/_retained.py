@@ -11,8 +11,9 @@ import libcst as cst
 
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.dotted import dotted_name
-from torchlint.model.syntax.literals import is_none, is_true
+from torchlint.model.syntax.literals import is_none
 from torchlint.model.syntax.scopes import Binding
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.loops import Loop, Loops, is_backward, is_batch
@@ -49,16 +50,16 @@ class RetainedGraphs:
 
     def all(self) -> Iterator[Retained]:
         """The backward passes that keep a graph although nothing else goes back through it, in order."""
-        for call in self._module.methods("backward", "manual_backward"):
+        for call in self._module.own_methods("backward", "manual_backward"):
             argument = _retaining(call)
-            loops = self._module.fact(Loops).around(call) if argument is not None else []
-            if argument is None or not loops or not self._module.is_own(call):
+            loops = self._module.fact(Loops).around(call.node) if argument is not None else []
+            if argument is None or not loops:
                 continue
             step, loss = loops[0].node, _loss_of(call)
-            if not _binds_data(loops[0]) or loss is None or not self._is_alone(call, step) or self._keeps_state:
+            if not _binds_data(loops[0]) or loss is None or not self._is_alone(call.node, step) or self._keeps_state:
                 continue
             if self._is_of_step(loss, step, _DEPTH):
-                yield Retained(call, argument, step)
+                yield Retained(call.node, argument, step)
 
     def _is_alone(self, call: cst.Call, step: cst.For | cst.While) -> bool:
         """Whether an iteration has no other backward pass, nor calls anything of the program that has one."""
@@ -175,32 +176,21 @@ def _is_data(node: cst.BaseExpression) -> bool:
     return _DATA.search(dotted_name(node) or "") is not None
 
 
-def _retaining(call: cst.Call) -> cst.Arg | None:
+def _retaining(call: Call) -> cst.Arg | None:
     """The argument ``retain_graph=True``, where nothing else asks for the graph."""
-    found = None
-    for place, item in enumerate(call.args):
-        if item.star:
-            return None
-        name = item.keyword.value if item.keyword is not None else ""
-        if place == 1 and _is_without_gradient(call):
-            name = name or "retain_graph"
-        if name in ("create_graph", "gradient") and not is_none(item.value):
-            return None
-        if name == "retain_graph" and is_true(item.value):
-            found = item
-    return found
-
-
-def _is_without_gradient(call: cst.Call) -> bool:
-    """Whether the first argument is ``None``: ``loss.backward(None, True)``."""
-    return bool(call.args) and call.args[0].keyword is None and is_none(call.args[0].value)
-
-
-def _loss_of(call: cst.Call) -> cst.BaseExpression | None:
-    """What the backward pass begins at."""
-    given = [item.value for item in call.args if item.keyword is None]
-    if not is_backward(call) or not isinstance(call.func, cst.Attribute):
+    found, gradient, again = (call.argument(name) for name in ("retain_graph", "gradient", "create_graph"))
+    if call.opaque or found.literal() != "True" or not (again.absent or is_none(again.value)):
         return None
-    if _is_without_gradient(call):
-        return call.func.value if len(given) < 3 else None
-    return None if len(given) > 1 else given[0] if given else call.func.value
+    if gradient.node is not None and gradient.node.keyword is not None and not is_none(gradient.node.value):
+        return None  # by position, it may be the loss
+    return found.node
+
+
+def _loss_of(call: Call) -> cst.BaseExpression | None:
+    """What the backward pass begins at."""
+    given = [item.value for item in call.node.args if item.keyword is None]
+    if not is_backward(call.node):
+        return None
+    if given and is_none(given[0]):  # `loss.backward(None, True)`
+        return call.receiver if len(given) < 3 else None
+    return None if len(given) > 1 else given[0] if given else call.receiver

@@ -57,9 +57,9 @@ class SplitBackwards:
     def all(self) -> Iterator[SplitBackward]:
         """The groups of backward passes of the file that could be one, in order."""
         seen: set[cst.CSTNode] = set()
-        for call in self._module.methods("backward"):
-            block = self._block_of(call)
-            if block is None or block in seen or not self._module.is_own(call):
+        for call in self._module.own_methods("backward"):
+            block = self._block_of(call.node)
+            if block is None or block in seen:
                 continue
             seen.add(block)
             yield from self._in_block(block)

@@ -55,8 +55,8 @@ class Zeroing:
     def loops(self) -> Iterator[ZeroedParameter]:
         """The calls that zero the gradients of the parameters in a loop, before new gradients are computed."""
         for call in self._module.methods("zero_"):
-            match = _ZEROES.fullmatch(self._module.code(call.func))
-            found = self._in_loop(call, match[1]) if match is not None and not call.args else None
+            match = _ZEROES.fullmatch(self._module.code(call.node.func))
+            found = self._in_loop(call.node, match[1]) if match is not None and not call.node.args else None
             if found is not None and not self._masks(found.loop):
                 yield found
         yield from self._assigned
@@ -107,7 +107,7 @@ class Zeroing:
             return True
         if any(map(_GRAPHED.search, module.own_imported_names)):
             return True
-        if any(_ADDS.fullmatch(module.code(call.func)) for call in module.methods("add_")):
+        if any(_ADDS.fullmatch(module.code(call.node.func)) for call in module.methods("add_")):
             return True
         for target, value, statement in module.tree.stores:
             if not (isinstance(target, cst.Attribute) and target.attr.value == "grad"):

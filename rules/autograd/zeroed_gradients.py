@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     import libcst as cst
 
     from torchlint.model.module import Module
+    from torchlint.model.syntax.calls import Call
 
     from ._zeroing import ZeroedParameter
 
@@ -75,14 +76,14 @@ class ZeroedGradients(Rule):
             return
         for call in module.methods("zero_grad"):
             argument = _literal_false(module, call)
-            if argument is None and not _unpacks_false(module, call):
+            if argument is None and not _unpacks_false(call):
                 continue
             yield self.diagnostic(
                 module,
-                call,
+                call.node,
                 "`zero_grad()` fills gradients with zeros instead of setting them to None",
                 label="`set_to_none` is False",
-                fix=None if argument is None else _fix(*_drop_all(module, call, argument)),
+                fix=None if argument is None else _fix(*_drop_all(module, call.node, argument)),
             )
         for zeroed in module.fact(Zeroing).loops():
             yield self.diagnostic(
@@ -99,28 +100,21 @@ def _fix(message: str, edited: edits.Edits | None) -> Fix | None:
     return None if edited is None else Fix(message, edited, Applicability.UNSAFE, caution)
 
 
-def _literal_false(module: Module, call: cst.Call) -> cst.Arg | None:
+def _literal_false(module: Module, call: Call) -> cst.Arg | None:
     """The argument of a `zero_grad` call that requests zeros."""
-    import libcst as cst
-
-    for argument in call.args:
-        if not (isinstance(argument.value, cst.Name) and argument.value.value == "False"):
-            continue
-        if argument.keyword is not None and argument.keyword.value == "set_to_none":
-            return argument
-        if argument.keyword is None and len(call.args) == 1 and isinstance(call.func, cst.Attribute):
-            owner = module.value(call.func.value)
-            if owner.kind is Kind.OPTIMIZER or (owner.kind is Kind.MODULE and owner.sure):
-                return argument
-    return None
+    argument = call.argument("set_to_none")
+    if argument.literal() != "False" or argument.node is None:
+        return None
+    owner = module.value(call.receiver)
+    is_of_torch = owner.kind is Kind.OPTIMIZER or (owner.kind is Kind.MODULE and owner.sure)
+    is_sure = argument.node.keyword is not None or (is_of_torch and len(call.node.args) == 1)
+    return argument.node if is_sure else None
 
 
-def _unpacks_false(module: Module, call: cst.Call) -> bool:
+def _unpacks_false(call: Call) -> bool:
     """Whether a `zero_grad` call unpacks a dictionary that requests zeros."""
-    import libcst as cst
-
-    value = module.definitions.arguments.passed(call)[1].get("set_to_none") if call.args else None
-    return isinstance(value, cst.Name) and value.value == "False"
+    argument = call.argument("set_to_none")
+    return argument.node is None and argument.literal() == "False"
 
 
 def _drop_all(module: Module, call: cst.Call, argument: cst.Arg) -> tuple[str, edits.Edits | None]:
@@ -175,7 +169,7 @@ def _drop_gradient(module: Module, zeroed: ZeroedParameter) -> edits.Edits | Non
         return None
     edited = edits.replace(module, zeroed.call, f"{zeroed.name}.grad = None")
     for other in module.methods("detach_"):
-        if module.code(other.func) == f"{zeroed.name}.grad.detach_" and module.tree.within(other, zeroed.loop):
-            if module.tree.dominates(other, zeroed.call):
-                edited += edits.delete_statement(module, module.tree.statement_of(other)) or ()
+        if module.code(other.receiver) == f"{zeroed.name}.grad" and module.tree.within(other.node, zeroed.loop):
+            if module.tree.dominates(other.node, zeroed.call):
+                edited += edits.delete_statement(module, module.tree.statement_of(other.node)) or ()
     return edited

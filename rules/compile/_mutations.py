@@ -120,8 +120,7 @@ class Mutations:
         ]
         stores = [statement for statement in stores if not self._counts_on(statement)]
         if _kind_of_value(made.value) is not StateKind.NUMBER:
-            clears = [call for call in self._module.methods("clear", "pop") if _last(call.func) == name]
-            return bool(stores or clears)
+            return bool(stores) or any(_last(call.receiver) == name for call in self._module.methods("clear", "pop"))
         return any(self._module.function_of(statement) in self._traced.functions for statement in stores)
 
 
@@ -135,9 +134,8 @@ def _kind_of_value(value: cst.BaseExpression | None) -> StateKind | None:
     return StateKind.DICT if isinstance(value, cst.Dict) else None
 
 
-def _last(func: cst.BaseExpression) -> str:
-    """``losses`` of ``self.losses.clear``."""
-    owner = func.value if isinstance(func, cst.Attribute) else None
+def _last(owner: cst.BaseExpression) -> str:
+    """``losses`` of ``self.losses``, and of ``f().losses``."""
     if isinstance(owner, cst.Attribute):
         return owner.attr.value
     return owner.value if isinstance(owner, cst.Name) else ""

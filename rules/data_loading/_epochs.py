@@ -86,7 +86,7 @@ class Epochs:
         found: dict[cst.CSTNode, list[cst.CSTNode]] = {}
         names = self._module.names
         named = (name for name in names.calls if name in _ITERATORS or _NAMES_PASS.search(last_part(name)))
-        iterators = self._module.methods("__iter__")
+        iterators = (call.node for call in self._module.methods("__iter__"))
         taking = dict.fromkeys((*names.calls_of(*named), *iterators, *self._tree.calls_where(_NAMES_PASS.search)))
         for call in sorted(taking, key=self._tree.index):
             given: list[cst.BaseExpression] = []

@@ -174,7 +174,7 @@ class Tokenizing:
     def _is_mapped(self, function: cst.CSTNode) -> bool:
         """Whether ``function`` is passed to ``dataset.map``."""
         for call in self._module.methods(*_MAPS):
-            given = [item.value for item in call.args if item.keyword is None or item.keyword.value == "function"]
+            given = [item.value for item in call.node.args if item.keyword is None or item.keyword.value == "function"]
             for part in given:
                 if part is function or function in self._module.definitions.referenced(part, self._module.values):
                     return True

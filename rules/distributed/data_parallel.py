@@ -138,15 +138,13 @@ def _only_loads(module: Module, call: cst.Call) -> bool:
     name = module.code(target)
     bound = module.names.bindings(target) if isinstance(target, cst.Name) else []
     loads = [
-        load.func
-        for load in module.methods("load_state_dict")
-        if module.is_own(load) and module.tree.index(load) > module.tree.index(call)
+        load.receiver
+        for load in module.own_methods("load_state_dict")
+        if module.tree.index(load.node) > module.tree.index(call)
     ]
     if not any(
-        isinstance(load, cst.Attribute)
-        and module.code(load.value) == name
-        and (not isinstance(load.value, cst.Name) or module.names.bindings(load.value) == bound)
-        for load in loads
+        module.code(loaded) == name and (not isinstance(loaded, cst.Name) or module.names.bindings(loaded) == bound)
+        for loaded in loads
     ):
         return False
     if any(item.value is not None and f"{module.code(item.value)}.".startswith(f"{name}.module.") for item in bound):
@@ -154,8 +152,8 @@ def _only_loads(module: Module, call: cst.Call) -> bool:
     if _is_trained_elsewhere(module, call, name):
         return False
     return _OPTIMIZER.search(module.own_text) is None and not any(
-        module.is_own(item) and not (item.args and module.value(item.args[0].value).constant is False)
-        for item in module.methods("backward", "train")
+        module.value(item.argument("mode").value).constant is not False
+        for item in module.own_methods("backward", "train")
     )
 
 

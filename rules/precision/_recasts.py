@@ -116,7 +116,8 @@ class Recasts:
         """Whether autocast and the network are on the same device: both on CUDA, or both on the same variable."""
         module = self._module
         given = recast.autocast.call.argument("device_type").value
-        moved = {module.code(item.value) for call in module.methods("to") for item in call.args[:1]}
+        devices = (call.argument("device").value for call in module.methods("to"))
+        moved = {module.code(device) for device in devices if device is not None}
         if given is not None and not isinstance(given, cst.SimpleString):
             return module.code(given).removesuffix(".type") in moved
         if recast.autocast.device is not Device.CUDA or any(module.calls("torch.cuda.is_available")):

@@ -351,6 +351,6 @@ class ConstantUploads:
     def _compiled(self) -> frozenset[cst.CSTNode]:
         """The classes and functions that are given to ``torch.compile``."""
         found = [call.node.args[0].value for call in self._module.calls("torch.compile") if call.node.args]
-        found += [call.func.value for call in self._module.methods("compile") if isinstance(call.func, cst.Attribute)]
+        found += [call.receiver for call in self._module.methods("compile")]
         definitions = (self._module.value(item).definition for item in found)
         return frozenset(item for item in definitions if item is not None)

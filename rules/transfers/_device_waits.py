@@ -76,15 +76,13 @@ class DeviceWaits:
     @cached_property
     def _calls(self) -> Sequence[cst.Call]:
         found = [call.node for call in self._module.own_calls(*_WAITS)]
-        found += [call for call in self._module.methods("synchronize") if self._is_of_current_stream(call)]
+        methods = self._module.own_methods("synchronize")
+        found += [call.node for call in methods if self._is_current_stream(call.receiver)]
         return sorted(found, key=self._tree.index)
 
-    def _is_of_current_stream(self, call: cst.Call) -> bool:
-        """``torch.cuda.current_stream().synchronize()``."""
-        owner = call.func.value if isinstance(call.func, cst.Attribute) else None
-        return (
-            self._module.is_own(call) and isinstance(owner, cst.Call) and self._module.name_of(owner.func) in _STREAMS
-        )
+    def _is_current_stream(self, node: cst.BaseExpression) -> bool:
+        """Whether ``node`` is ``torch.cuda.current_stream()``."""
+        return isinstance(node, cst.Call) and self._module.name_of(node.func) in _STREAMS
 
     def _step(self, call: cst.Call) -> StepPlace | None:
         places = self._module.fact(StepPlaces)

@@ -11,6 +11,7 @@ from torchlint.model.module import Module
 from torchlint.model.semantics.moves import device_of
 from torchlint.model.semantics.tensor_forms import METHODS
 from torchlint.model.semantics.value import Device
+from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.literals import is_true
 
@@ -47,11 +48,11 @@ class EarlyReads:
 
     def all(self) -> Iterator[EarlyRead]:
         """The copies of the file that are read too early, in order."""
-        for call in self._module.methods("to"):
-            if self._module.is_own(call) and self._copies_to_host(call):
-                read = self._read_of(call) or self._read_of_variable(call)
+        for call in self._module.own_methods("to"):
+            if self._copies_to_host(call):
+                read = self._read_of(call.node) or self._read_of_variable(call.node)
                 if read is not None:
-                    yield EarlyRead(call, read)
+                    yield EarlyRead(call.node, read)
 
     def flag(self, call: cst.Call) -> cst.Arg | None:
         """The argument ``non_blocking=True``."""
@@ -60,16 +61,14 @@ class EarlyReads:
                 return item if is_true(item.value) else None
         return None
 
-    def _copies_to_host(self, call: cst.Call) -> bool:
-        if self.flag(call) is None or not isinstance(call.func, cst.Attribute) or any(item.star for item in call.args):
+    def _copies_to_host(self, call: Call) -> bool:
+        if self.flag(call.node) is None or call.opaque:
             return False
-        target = next((item.value for item in call.args if item.keyword and item.keyword.value == "device"), None)
-        if target is None and call.args[0].keyword is None:
-            target = call.args[0].value
+        target = call.argument("device").value
         if target is None or device_of(target, self._module.values) is not Device.CPU:
             return False
         sure = isinstance(target, (cst.SimpleString, cst.Call)) or self._module.value(target).sure
-        return sure and self._module.value(call.func.value).device is not Device.CPU
+        return sure and self._module.value(call.receiver).device is not Device.CPU
 
     def _read_of(self, node: cst.BaseExpression) -> cst.CSTNode | None:
         """What reads the value of an expression where it is; None if that is not seen."""

@@ -176,10 +176,9 @@ class KeptOnHost:
 
     def _is_registered(self, name: str, classes: tuple[cst.ClassDef, ...]) -> bool:
         return any(
-            isinstance(item.value, cst.SimpleString) and item.value.raw_value == name
+            isinstance(given := call.argument("name").value, cst.SimpleString) and given.raw_value == name
             for call in self._module.methods("register_buffer", "register_parameter")
-            if nearest(self._tree, call, cst.ClassDef) in classes
-            for item in call.args
+            if nearest(self._tree, call.node, cst.ClassDef) in classes
         )
 
     # -- how often

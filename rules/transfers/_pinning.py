@@ -86,7 +86,7 @@ class Pinning:
         return any(
             value.kind is Kind.LOADER and not made.isdisjoint(value.origins)
             for call in self._module.methods(*_HANDING_OVER)
-            for value in (self._module.value(item.value) for item in call.args)
+            for value in (self._module.value(item.value) for item in call.node.args)
         )
 
     def _collates_by_itself(self, loader: Call) -> bool:

@@ -161,10 +161,9 @@ class TensorTargets(ForestFact):
 
     def _is_buffer(self, name: str, owner: cst.ClassDef) -> bool:
         return any(
-            call.args
-            and nearest(self._module.tree, call, cst.ClassDef) is owner
-            and isinstance(call.args[0].value, cst.SimpleString)
-            and call.args[0].value.raw_value == name
+            nearest(self._module.tree, call.node, cst.ClassDef) is owner
+            and isinstance(given := call.argument("name").value, cst.SimpleString)
+            and given.raw_value == name
             for call in self._module.methods("register_buffer")
         )
 

@@ -17,7 +17,7 @@ from torchlint.model.semantics.links import Links, Resolve
 from torchlint.model.semantics.names import Names
 from torchlint.model.semantics.values import Value, Values
 from torchlint.model.semantics.written import Written
-from torchlint.model.syntax.calls import Call
+from torchlint.model.syntax.calls import Call, method_calls
 from torchlint.model.syntax.context import Configured
 from torchlint.model.syntax.dotted import dotted_name
 from torchlint.model.syntax.main_guard import is_main_guard
@@ -273,9 +273,9 @@ class Forest:
         """A call of a function with this canonical dotted name."""
         return Call(node, name, self.keywords)
 
-    def methods(self, *names: str) -> Iterator[cst.Call]:
+    def methods(self, *names: str) -> Iterator[Call]:
         """The calls ``<anything>.name(...)`` with one of these method names, in order."""
-        return (call for call in self.tree.calls_named(*names) if isinstance(call.func, cst.Attribute))
+        return method_calls(self.tree.calls_named(*names), self.keywords)
 
     def decorators(self, *names: str) -> Iterator[tuple[cst.Decorator, str]]:
         """The decorators ``@name`` (not called) with one of these canonical dotted names, in order."""

@@ -89,7 +89,7 @@ class Lightning(ForestFact):
     @cached_property
     def _fitted(self) -> frozenset[cst.CSTNode]:
         """What the objects are created by whose ``fit`` is called."""
-        owners = (call.func.value for call in self._module.methods("fit") if isinstance(call.func, cst.Attribute))
+        owners = (call.receiver for call in self._module.methods("fit"))
         return frozenset(origin for owner in owners for origin in self._module.value(owner).origins)
 
     def is_on_gpu(self, trainer: cst.Call) -> bool:

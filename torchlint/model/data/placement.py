@@ -69,16 +69,13 @@ class Placement(ForestFact):
 
     def _moves(self) -> Iterator[Move]:
         for call in self._module.methods("to", "cuda"):
-            assert isinstance(call.func, cst.Attribute)
-            target = next((item for item in call.args if item.keyword and item.keyword.value == "device"), None)
-            if target is None and call.args and call.args[0].keyword is None and not call.args[0].star:
-                target = call.args[0]
-            if call.func.attr.value == "cuda":
-                if self._module.name_of(call.func) is None and not any(item.star for item in call.args):
-                    yield Move(call, call.func.value, target, Device.CUDA)
+            target = call.argument("device").node
+            if call.method == "cuda":
+                if self._module.name_of(call.node.func) is None and not call.opaque:
+                    yield Move(call.node, call.receiver, target, Device.CUDA)
                 continue
             if target is not None and self.is_device(target.value):
-                yield Move(call, call.func.value, target, device_of(target.value, self._module.values))
+                yield Move(call.node, call.receiver, target, device_of(target.value, self._module.values))
 
     def is_device(self, node: cst.BaseExpression) -> bool:
         """Whether ``node`` names a device, not a dtype or another tensor."""

@@ -211,9 +211,8 @@ class Precision:
         module = self._module
         found: list[cst.BaseExpression] = []
         for call in module.methods("half", "bfloat16", "to"):
-            assert isinstance(call.func, cst.Attribute)
-            if call.func.attr.value != "to" or any(module.name_of(item.value) in _HALVES for item in call.args):
-                found.append(call.func.value)
+            if call.method != "to" or any(module.name_of(item.value) in _HALVES for item in call.node.args):
+                found.append(call.receiver)
         return found
 
     @cached_property
@@ -231,7 +230,7 @@ class Precision:
                 return True
             if name == "torch.double" and not isinstance(parent, cst.Call):
                 return True
-        return any(self._is_double(call) for call in module.methods("double") if module.is_own(call))
+        return any(self._is_double(call) for call in module.methods("double") if module.is_own(call.node))
 
     @cached_property
     def _sampled(self) -> set[cst.CSTNode]:
@@ -245,11 +244,10 @@ class Precision:
             for origin in module.value(item.value).origins
         }
 
-    def _is_double(self, call: cst.Call) -> bool:
+    def _is_double(self, call: Call) -> bool:
         """``model.double()``, or data on its way into a network; a count that is divided is not meant."""
-        assert isinstance(call.func, cst.Attribute)
-        value = self._module.value(call.func.value)
-        return value.kind is Kind.MODULE or (value.role is Role.BATCH and self._feeds_network(call))
+        value = self._module.value(call.receiver)
+        return value.kind is Kind.MODULE or (value.role is Role.BATCH and self._feeds_network(call.node))
 
     def _converts_data(self, call: cst.CSTNode | None) -> bool:
         """``labels.to(torch.float64)``: data that no network of the file is given, such as a sum that is reported."""

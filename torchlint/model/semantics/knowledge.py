@@ -133,6 +133,22 @@ SIGNATURES = {
     "torch.utils.data.random_split": ("dataset", "lengths", "generator"),
 }
 
+#: ... and of methods of tensors, modules, optimizers and Lightning's trainers, by their bare names, from the
+#: documentation of torch 2 and Lightning 2. Of other methods, such as ``Module.compile`` and ``Tensor.numpy``, rules
+#: only read what is passed by keyword.
+METHOD_SIGNATURES = {
+    "backward": ("gradient", "retain_graph", "create_graph", "inputs"),
+    "copy_": ("src", "non_blocking"),
+    "cuda": ("device", "non_blocking", "memory_format"),
+    "fit": ("model", "train_dataloaders", "val_dataloaders", "datamodule", "ckpt_path"),
+    "register_buffer": ("name", "tensor", "persistent"),
+    "register_parameter": ("name", "param"),
+    "requires_grad_": ("requires_grad",),
+    "to": ("device",),  # or a dtype, or another tensor: which parameter comes next depends on it
+    "train": ("mode",),
+    "zero_grad": ("set_to_none",),
+}
+
 NO_GRAD = "torch.no_grad"
 INFERENCE_MODE = "torch.inference_mode"
 ENABLE_GRAD = "torch.enable_grad"

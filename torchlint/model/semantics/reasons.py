@@ -56,6 +56,6 @@ class Reasons(ForestFact):
         if function is not None and _SEEDS.search(function.name.value):
             return True
         return any(
-            module.function_of(call) is function and abs(module.row(call) - row) <= _NEAR
+            module.function_of(call.node) is function and abs(module.row(call.node) - row) <= _NEAR
             for call in module.methods("manual_seed", "manual_seed_all", "seed", "seed_all", "set_seed")
         )

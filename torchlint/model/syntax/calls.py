@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
 import libcst as cst
 
-from torchlint.model.semantics.knowledge import SIGNATURES
+from torchlint.model.semantics.knowledge import METHOD_SIGNATURES, SIGNATURES
 from torchlint.model.syntax.dotted import dotted_name
 
 
@@ -123,16 +124,23 @@ class Argument:
 
 @dataclass(frozen=True, eq=False)
 class Call:
-    """A call of a function whose dotted name is known."""
+    """A call of a function whose dotted name is known, or of a method of any object."""
 
     node: cst.Call
-    name: str
+    name: str  #: the canonical dotted name of the function; of a method, its bare name
     unpacking: Unpacking
     is_of_derived_class: bool = False  #: of a class derived from the one called ``name``, with its parameters
+    method: str = ""  #: the bare name of the method, whatever object it is called on; empty for a function
+
+    @property
+    def receiver(self) -> cst.BaseExpression:
+        """The expression whose method is called: ``loss`` of ``loss.backward()``. Only of calls with a `method`."""
+        assert isinstance(self.node.func, cst.Attribute)
+        return self.node.func.value
 
     def argument(self, name: str) -> Argument:
         """The argument for parameter ``name``; by position only where the signature is known."""
-        order = SIGNATURES.get(self.name, ())
+        order = (METHOD_SIGNATURES if self.method else SIGNATURES).get(self.name, ())
         position = order.index(name) if name in order else -1
         seen = 0
         hidden = False
@@ -172,3 +180,11 @@ class Call:
     def opaque(self) -> bool:
         """Whether ``*args``, ``**kwargs`` or a derived class hide some of its arguments."""
         return self.is_of_derived_class or any(argument.star for argument in self.node.args)
+
+
+def method_calls(nodes: Iterable[cst.Call], unpacking: Unpacking) -> Iterator[Call]:
+    """The calls ``<anything>.name(...)`` among ``nodes``."""
+    for node in nodes:
+        if isinstance(node.func, cst.Attribute):
+            name = node.func.attr.value
+            yield Call(node, name, unpacking, method=name)

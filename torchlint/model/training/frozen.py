@@ -8,8 +8,9 @@ import libcst as cst
 
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.climbing import climb
-from torchlint.model.syntax.dotted import called_name, dotted_name, last_name
+from torchlint.model.syntax.dotted import dotted_name, last_name
 from torchlint.model.syntax.parameters import owner_of
 from torchlint.model.training.data_flow import DataFlow
 from torchlint.model.training.loops import Loops
@@ -132,14 +133,13 @@ class Frozen:
         module = self._module
         off: list[cst.BaseExpression] = []
         on: list[cst.BaseExpression] = []
-        for call in module.methods("requires_grad_"):
-            if isinstance(call.func, cst.Attribute):
-                is_off = bool(call.args) and dotted_name(call.args[0].value) == "False"
-                (off if is_off else on).append(call.func.value)
+        for method in module.methods("requires_grad_"):
+            is_off = method.argument("requires_grad").literal() == "False"
+            (off if is_off else on).append(method.receiver)
         for call in module.tree.calls_named(*_SWITCHES, *_FREEZES):
             (off if _switches_off(call) else on).extend(_networks_given(call))
-        for call in module.methods(*_METHODS):
-            (off if called_name(call) == "freeze" else on).extend(self._switched_by_method(call))
+        for method in module.methods(*_METHODS):
+            (off if method.name == "freeze" else on).extend(self._switched_by_method(method))
         for target, value, statement in module.tree.stores:
             if isinstance(target, cst.Attribute) and self._freezes_table(target, value):
                 off.append(target.value)
@@ -153,13 +153,13 @@ class Frozen:
                             switched.append(call.func.value)
         return off, on
 
-    def _switched_by_method(self, call: cst.Call) -> list[cst.BaseExpression]:
+    def _switched_by_method(self, call: Call) -> list[cst.BaseExpression]:
         """``teacher`` of ``teacher.freeze()``, and of ``teacher = student.copy().freeze()``."""
-        if call.args or not isinstance(call.func, cst.Attribute) or dotted_name(call.func.value) == "self":
+        if call.node.args or dotted_name(call.receiver) == "self":
             return []
-        statement = self._module.tree.parent(call)
+        statement = self._module.tree.parent(call.node)
         targets = statement.targets if isinstance(statement, cst.Assign) else ()
-        return [call.func.value, *(item.target for item in targets)]
+        return [call.receiver, *(item.target for item in targets)]
 
     def _freezes_table(self, target: cst.Attribute, value: cst.BaseExpression | None) -> bool:
         """``embedding.weight = nn.Parameter(table, requires_grad=False)``: an embedding has no other parameters."""

@@ -250,10 +250,9 @@ class OutputUses:
     @cached_property
     def _converted(self) -> list[cst.BaseExpression]:
         """What becomes an array: ``scores`` of ``scores.numpy()`` and of ``np.array(scores)``."""
-        methods = (call.func for call in self._module.methods("numpy"))
         functions = self._module.calls(*(name for name, method in _METHODS.items() if method == "numpy"))
         return [
-            *(func.value for func in methods if isinstance(func, cst.Attribute)),
+            *(call.receiver for call in self._module.methods("numpy")),
             *(call.node.args[0].value for call in functions if call.node.args),
         ]
 
