@@ -126,3 +126,38 @@ def test_the_order_of_files_and_rules_does_not_matter(tmp_path: Path) -> None:
     count, lines = differences(write(tmp_path, PROGRAM), everything_reversed)
     assert lines == []
     assert count > 0
+
+
+#: Of two methods that read their input with NumPy, `forward` runs `near` two calls deep, and `far` four.
+TWO_DEPTHS = """\
+import numpy as np
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def far(self, x):
+        {far}
+        return x * s
+
+    def between(self, x):
+        return self.far(x)
+
+    def near(self, x):
+        s = torch.from_numpy(np.abs(x.detach().cpu().numpy())).to(x.device)
+        return self.between(x * s)
+
+    def outer(self, x):
+        return self.near(x)
+
+    def forward(self, x):
+        return self.outer(x)
+"""
+
+
+@pytest.mark.parametrize("far", ["s = x", "s = torch.from_numpy(np.abs(x.detach().cpu().numpy())).to(x.device)"])
+def test_a_question_about_a_deeper_function_changes_no_answer(far: str, tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text(TWO_DEPTHS.format(far=far), encoding="utf-8")
+    forests.forget()
+    found = check_text(TWO_DEPTHS.format(far=far), str(tmp_path / "net.py"), Settings(codes=frozenset({"TL715"})))
+    assert [item.message.partition(" ")[0] for item in found] == ["`near`"]
