@@ -186,6 +186,32 @@ def test_facts_say_whether_they_are_about_a_file_or_a_forest() -> None:
     assert wrong == []
 
 
+def placeholders_in(tree: ast.AST) -> list[str]:
+    """The entries of memos that get two values in one block: what is found between the two may be made of the first."""
+    found = []
+    for node in ast.walk(tree):
+        for block in (value for _, value in ast.iter_fields(node) if isinstance(value, list)):
+            assigned = [item.targets[-1] for item in block if isinstance(item, ast.Assign)]
+            entries = [ast.unparse(target) for target in assigned if isinstance(target, ast.Subscript)]
+            found += sorted({entry for entry in entries if entry.startswith("self._") and entries.count(entry) > 1})
+    return found
+
+
+def test_answers_that_need_each_other_are_in_a_memo_for_cycles() -> None:
+    folders = (PACKAGES["torchlint"] / "model", PACKAGES["torchlint_rules"])
+    files = [file for folder in folders for file in folder.rglob("*.py")]
+    found = {str(file.relative_to(REPOSITORY)): placeholders_in(ast.parse(file.read_bytes())) for file in files}
+    assert {name: entries for name, entries in found.items() if entries} == {}, (
+        "use CyclicMemo (model/semantics/memo.py)"
+    )
+
+
+def test_a_placeholder_in_a_memo_is_found() -> None:
+    text = "if key not in self._known:\n    self._known[key] = False\n    self._known[key] = self._find(key)\n"
+    assert placeholders_in(ast.parse(text)) == ["self._known[key]"]
+    assert placeholders_in(ast.parse("self._known[key] = self._find(key)\nself._known[other] = 1\n")) == []
+
+
 MADE_UP = {
     "__init__.py": "",
     "low.py": "import ast\n",

@@ -10,6 +10,7 @@ import libcst as cst
 
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import GRADIENT_NORMS, Kind
+from torchlint.model.semantics.memo import CyclicMemo
 from torchlint.model.semantics.tensor_forms import TensorForms
 from torchlint.model.semantics.value import Device, Role
 from torchlint.model.syntax.dotted import bare, called_name, dotted_name, last_name
@@ -58,8 +59,8 @@ class ShownTensors:
         self._reads = module.fact(HostReads)
         self._tensors = module.fact(StepTensors)
         self._dictionaries = module.fact(Dictionaries)
-        self._numbers: dict[cst.Name, bool] = {}
-        self._on_gpu: dict[tuple[cst.CSTNode, int], bool] = {}
+        self._numbers: CyclicMemo[cst.Name, bool] = CyclicMemo(False)
+        self._on_gpu: CyclicMemo[tuple[cst.BaseExpression, int], bool] = CyclicMemo(False)
 
     def all(self) -> Iterator[ShownTensor]:
         """The tensors that the file shows, or makes a text of, at every training step, in order."""
@@ -141,12 +142,10 @@ class ShownTensors:
 
     def _is_on_gpu(self, node: cst.BaseExpression, depth: int) -> bool:
         """Whether ``node`` is the loss, an output of the network or the mean of one, and still on the device."""
-        if (node, depth) not in self._on_gpu:
-            self._on_gpu[node, depth] = False  # it may be computed from itself
-            self._on_gpu[node, depth] = self._find_on_gpu(node, depth)
-        return self._on_gpu[node, depth]
+        return self._on_gpu.get((node, depth), self._find_on_gpu)
 
-    def _find_on_gpu(self, node: cst.BaseExpression, depth: int) -> bool:
+    def _find_on_gpu(self, key: tuple[cst.BaseExpression, int]) -> bool:
+        node, depth = key
         shown = bare(node, _SAME)
         if isinstance(shown, cst.UnaryOperation) and isinstance(shown.operator, cst.Minus):
             return self._is_on_gpu(shown.expression, depth)
@@ -309,12 +308,7 @@ class ShownTensors:
 
         It may be one of several that a function returns: ``return loss, loss.item()``.
         """
-        if not isinstance(node, cst.Name):
-            return False
-        if node not in self._numbers:
-            self._numbers[node] = False  # it may be computed from itself
-            self._numbers[node] = self._find_number(node)
-        return self._numbers[node]
+        return isinstance(node, cst.Name) and self._numbers.get(node, self._find_number)
 
     def _find_number(self, name: cst.Name) -> bool:
         bindings = [(item, item.value) for item in self._module.values.reaching.of(name) if item.value is not None]

@@ -18,8 +18,6 @@ from torchlint.model.syntax.dotted import dotted_name, last_name, last_part
 from torchlint.model.syntax.literals import is_true
 from torchlint.model.training.loops import BACKWARD, is_backward
 
-#: How many callers up the grad mode is looked for.
-_CALLER_DEPTH = 12
 #: How many callers up the call is looked for that records gradients where others turn them off.
 _UNGUARDED_DEPTH = 4
 
@@ -71,8 +69,7 @@ class GradModes(ForestFact):
         self._definitions = module.definitions
         self._values = module.values
         #: by function, and by function and place in it if its calls differ
-        self._modes: CyclicMemo[tuple[cst.FunctionDef, cst.CSTNode | None], GradMode]
-        self._modes = CyclicMemo(GradMode.UNKNOWN, _CALLER_DEPTH)
+        self._modes: CyclicMemo[tuple[cst.FunctionDef, cst.CSTNode | None], GradMode] = CyclicMemo(GradMode.UNKNOWN)
 
     # -- grad mode
 

@@ -9,6 +9,7 @@ import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.dispatch import Dispatch
+from torchlint.model.semantics.memo import CyclicMemo
 from torchlint.model.syntax.dotted import called_name, dotted_name, last_name
 from torchlint.model.training.data_flow import DataFlow
 from torchlint.model.training.grad_mode import GradModes
@@ -43,7 +44,7 @@ class Gradients(ForestFact):
         self._modes = module.fact(GradModes)
         self._words_of = module.words_of
         self._trained: dict[cst.CSTNode, bool] = {}
-        self._without: dict[cst.FunctionDef, bool] = {}  #: by function whether its result has no gradient
+        self._without: CyclicMemo[cst.FunctionDef, bool] = CyclicMemo(False)  #: whether its result has no gradient
 
     @cached_property
     def backwards(self) -> list[cst.Call]:
@@ -160,15 +161,12 @@ class Gradients(ForestFact):
     def _gives_none(self, call: cst.Call) -> bool:
         """Whether all functions of the program that ``call`` may run return what has no gradient: a chosen action."""
         functions = self._dispatch.functions(call)
-        return bool(functions) and all(map(self._returns_none, functions))
+        return bool(functions) and all(self._without.get(function, self._returns_none) for function in functions)
 
     def _returns_none(self, function: cst.FunctionDef) -> bool:
-        if function not in self._without:
-            self._without[function] = False  # it may call itself
-            returned = [item for item in self._definitions.returns(function) if item is not None]
-            carries = self._flow.search(self._may_have_gradient, self._detaches).finds
-            self._without[function] = bool(returned) and not any(map(carries, returned))
-        return self._without[function]
+        returned = [item for item in self._definitions.returns(function) if item is not None]
+        carries = self._flow.search(self._may_have_gradient, self._detaches).finds
+        return bool(returned) and not any(map(carries, returned))
 
     def _may_have_gradient(self, part: cst.CSTNode) -> bool:
         """Whether a part of an expression that nothing has detached is computed elsewhere: parameters, networks."""

@@ -10,6 +10,7 @@ from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.dispatch import Dispatch
 from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.semantics.memo import CyclicMemo
 from torchlint.model.syntax.dotted import last_name
 from torchlint.model.syntax.literals import is_none
 from torchlint.model.syntax.parameters import parameters_of
@@ -50,7 +51,8 @@ class Outputs(ForestFact):
 
     def __init__(self, module: Forest) -> None:
         self._module = module
-        self._ending: dict[tuple[cst.FunctionDef, frozenset[str]], bool] = {}
+        #: Where a function calls itself, its other returns decide.
+        self._ending: CyclicMemo[tuple[cst.FunctionDef, frozenset[str]], bool] = CyclicMemo(True)
         #: By expression and exits the calls that are parts of it, and the expressions that these take their value from.
         self._flowing: dict[tuple[cst.CSTNode, frozenset[str]], tuple[list[cst.Call], list[cst.CSTNode]]] = {}
 
@@ -222,22 +224,18 @@ class Outputs(ForestFact):
             return False
         functions = self._module.definitions.called(call, self._module.values)
         return bool(functions) and all(
-            isinstance(item, cst.FunctionDef) and self._returns_ended(item, exits) for item in functions
+            isinstance(item, cst.FunctionDef) and self._ending.get((item, exits), self._returns_ended)
+            for item in functions
         )
 
-    def _returns_ended(self, function: cst.FunctionDef, exits: frozenset[str]) -> bool:
+    def _returns_ended(self, key: tuple[cst.FunctionDef, frozenset[str]]) -> bool:
         """Whether a function only returns what an exit has ended, such as ``t.detach().cpu()`` of its parameter.
 
         It may return nothing, or an empty array, for some parameters.
         """
-        key = function, exits
-        if key not in self._ending:
-            self._ending[key] = True  # where it calls itself, the other returns decide
-            returned = [item for item in self._module.definitions.returns(function) if not self._is_empty(item)]
-            self._ending[key] = bool(returned) and all(
-                item is not None and self._is_ended(item, function, exits) for item in returned
-            )
-        return self._ending[key]
+        function, exits = key
+        returned = [item for item in self._module.definitions.returns(function) if not self._is_empty(item)]
+        return bool(returned) and all(item is not None and self._is_ended(item, function, exits) for item in returned)
 
     def _is_empty(self, returned: cst.BaseExpression | None) -> bool:
         """Whether a return gives nothing, or what is made of nothing: ``None``, ``np.array([])``."""

@@ -69,7 +69,8 @@ class StepPlaces(ForestFact):
     def __init__(self, module: Forest) -> None:
         self._module = module
         self._runs: dict[cst.CSTNode, bool] = {}
-        self._repeated: dict[cst.FunctionDef, StepPlace | None] = {}
+        #: by function, and by how many calls it is followed up
+        self._repeated: dict[tuple[cst.FunctionDef, int], StepPlace | None] = {}
 
     def of(self, node: cst.CSTNode, passes: Passes | None = None, *, trained: bool = False) -> StepPlace | None:
         """The step that runs ``node`` every time; None if there is none, or none can be seen.
@@ -322,10 +323,10 @@ class StepPlaces(ForestFact):
         return None
 
     def _repeating_function(self, function: cst.FunctionDef, depth: int) -> StepPlace | None:
-        if function not in self._repeated:
-            self._repeated[function] = None  # it may call itself
-            self._repeated[function] = self._find_repeating(function, depth)
-        return self._repeated[function]
+        key = function, depth
+        if key not in self._repeated:
+            self._repeated[key] = self._find_repeating(function, depth)
+        return self._repeated[key]
 
     def _find_repeating(self, function: cst.FunctionDef, depth: int) -> StepPlace | None:
         if self.is_forward(function):
