@@ -127,9 +127,9 @@ class Singles:
             for bound in (item.slice.lower, item.slice.upper)
             if bound is not None
         ]
-        return any(
+        return loop is not None and any(
             self._tree.within(binding.node, loop)
-            for bound in (bounds if loop is not None else ())
+            for bound in bounds
             for name in self._tree.inside(bound, cst.Name)
             for binding in self._module.values.reaching.of(name)
         )
