@@ -197,8 +197,10 @@ class Samples:
             for given, single in singles
             if single is not None
         ]
-        if any(not run.reason and self._singles.is_measured(run.single, body) for run in found):
-            return None  # another input is of another size for each sample
+        if any(self._singles.varies(run.single) for run in found) or any(
+            not run.reason and self._singles.is_measured(run.single, body) for run in found
+        ):
+            return None  # an input is of another size for each sample
         known = next((run for run in found if run.reason), None)
         if known is None and found and self._windows.are_cut(self._sources(found[0].given, body)):
             return None  # the size that the caller gives is not that of the sample

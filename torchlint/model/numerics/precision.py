@@ -37,12 +37,15 @@ _LIBRARIES = frozenset(
 )
 #: Parts of them that leave it as it is: activation checkpointing.
 _OTHER_PARTS = ("fairscale.nn.checkpoint",)
-_GAMES = frozenset("gym gymnasium pettingzoo procgen stable_baselines3 atari_py envpool mujoco_py dm_control".split())
+_GAMES = frozenset(
+    "gym gymnasium pettingzoo procgen stable_baselines3 atari_py envpool mujoco_py dm_control smac".split()
+)
 #: What an agent learns from: one of each.
 _EXPERIENCE = (
-    frozenset({"reward", "rewards", "rews"}),
+    frozenset({"reward", "rewards", "rews", "td_error", "td_errors", "n_return"}),
     frozenset(
-        "obs next_obs observation observations next_state next_states actions avail_actions available_actions".split()
+        "obs next_obs observation observations next_state next_states actions avail_actions available_actions "
+        "n_actions num_actions action_dim".split()
     ),
     frozenset({"done", "dones", "terminated", "env", "envs"}),
 )

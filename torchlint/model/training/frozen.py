@@ -9,7 +9,7 @@ import libcst as cst
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.calls import Call
-from torchlint.model.syntax.climbing import climb
+from torchlint.model.syntax.climbing import climb, nearest
 from torchlint.model.syntax.dotted import dotted_name, last_name
 from torchlint.model.syntax.parameters import owner_of
 from torchlint.model.training.data_flow import DataFlow
@@ -43,13 +43,26 @@ class Frozen:
         if self._module.fact(Parameters).has_none(model):
             return True
         off, on = self._switched
-        thawed = {last_name(network) for network in on}
+        thawed: dict[str, list[cst.BaseExpression]] = {}
+        for network in on:
+            thawed.setdefault(last_name(network), []).append(network)
         function_of = self._module.function_of
         return any(
             (last_name(network) not in thawed or function_of(network) is function_of(model))
             and self._may_be(model, network)
+            and not any(self._comes_between(network, item, model) for item in thawed.get(last_name(network), ()))
             for network in off
         )
+
+    def _comes_between(self, off: cst.BaseExpression, on: cst.BaseExpression, model: cst.BaseExpression) -> bool:
+        """Whether a function switches parameters off, then on, then runs the network: a discriminator's step."""
+        tree = self._module.tree
+        return tree.index(off) < tree.index(on) and tree.dominates(self._statement_of(on), model)
+
+    def _statement_of(self, on: cst.BaseExpression) -> cst.CSTNode:
+        """The statement that switches on: a loop over the parameters as a whole."""
+        loop = nearest(self._module.tree, on, cst.For)
+        return loop if loop is not None and self._module.tree.within(on, loop.iter) else on
 
     def _may_be(self, model: cst.BaseExpression, other: cst.BaseExpression) -> bool:
         """Whether two expressions may be the same network: by their names, if it is not known what made them."""

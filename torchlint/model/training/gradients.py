@@ -11,7 +11,7 @@ from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.dispatch import Dispatch
 from torchlint.model.semantics.memo import CyclicMemo
 from torchlint.model.syntax.dotted import called_name, dotted_name, last_name
-from torchlint.model.training.data_flow import DataFlow
+from torchlint.model.training.data_flow import DataFlow, Item, Taken
 from torchlint.model.training.grad_mode import GradModes
 from torchlint.model.training.gradientless import WITH_INDICES, Gradientless
 from torchlint.model.training.library_steps import LibrarySteps
@@ -98,7 +98,7 @@ class Gradients(ForestFact):
         """Whether something computed inside ``node`` takes part in a backward pass."""
         return any(call in self._reached for call in self._tree.calls_in(node))
 
-    def carries_gradient(self, node: cst.CSTNode) -> bool:
+    def carries_gradient(self, node: Item) -> bool:
         """Whether a backward pass may go through ``node``: not if its value is detached on every way to a loss."""
         return node in self._carrying
 
@@ -110,14 +110,14 @@ class Gradients(ForestFact):
         return self._has_none(part) or (isinstance(part, cst.Call) and called_name(part) in _DETACHING)
 
     @cached_property
-    def _reached(self) -> set[cst.CSTNode]:
+    def _reached(self) -> set[Item]:
         return self._followed(LEAVING)
 
     @cached_property
-    def _carrying(self) -> set[cst.CSTNode]:
+    def _carrying(self) -> set[Item]:
         return self._followed(_DETACHING)
 
-    def _followed(self, ending: frozenset[str]) -> set[cst.CSTNode]:
+    def _followed(self, ending: frozenset[str]) -> set[Item]:
         """What the losses are made of, without what a method of ``ending`` has taken off the graph."""
 
         def ends(part: cst.CSTNode) -> bool:
@@ -125,25 +125,27 @@ class Gradients(ForestFact):
                 return True
             return type(part) is cst.Call and type(part.func) is cst.Attribute and part.func.attr.value in ending
 
-        reached: set[cst.CSTNode] = set()
+        reached: set[Item] = set()
         #: Each with whether it may come from a caller: not where a function was entered by its call, for then the
         #: arguments of that call have been seen.
-        waiting: list[tuple[cst.CSTNode, bool]] = []
+        waiting: list[tuple[Item, bool]] = []
         for call in self.backwards:
             waiting.extend((argument.value, True) for argument in call.args)
             if isinstance(call.func, cst.Attribute):
                 waiting.append((call.func.value, True))
         waiting.extend((loss, True) for loss in self._library_steps.losses)
-        done: set[tuple[cst.CSTNode, bool]] = set()
+        done: set[tuple[Item, bool]] = set()
         while waiting:
             item = waiting.pop()
             if item in done:
                 continue
             done.add(item)
             expression, outward = item
-            for part in self._flow.live_parts(expression, ends):
+            for part, sources in self._flow.steps(expression, ends, outward):
                 reached.add(part)
-                waiting.extend(self._flow.sources(part, outward))
+                waiting.extend(sources)
+                if isinstance(expression, Taken) and part is expression.call:
+                    reached.add(expression)
         return reached
 
     def _has_none(self, part: cst.CSTNode) -> bool:

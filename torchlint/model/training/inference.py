@@ -228,7 +228,8 @@ class Inference:
         if function is None or apart is None:
             return self._recorded_statement(call, model, evaluated, in_loss=in_loss)
         if in_loss and not self._uses.only_leaves_graph(call, apart) and not self._uses.is_only_read(call, apart):
-            return None
+            if not self._discarded.reason_in_callers(call, apart):
+                return None
         if volatile is None and self._uses.converts_without_detach(call, function):
             return None
         if isinstance(call.func, cst.Attribute) and model is call.func.value and evaluated is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TypeAlias
 
 import libcst as cst
 
@@ -15,7 +16,7 @@ from torchlint.model.syntax.dotted import last_name
 from torchlint.model.syntax.literals import is_none
 from torchlint.model.syntax.parameters import parameters_of
 from torchlint.model.syntax.scopes import unpacked
-from torchlint.model.training.data_flow import DataFlow
+from torchlint.model.training.data_flow import DataFlow, Item, Taken
 from torchlint.model.training.gradientless import WITH_INDICES, Gradientless
 from torchlint.model.training.gradients import LEAVING, takes_index
 from torchlint.model.training.networks import Networks
@@ -42,6 +43,9 @@ _NO_TENSORS = (Kind.NUMBER, Kind.STRING, Kind.ARRAY, Kind.NONE)
 #: Functions that give packed sequences, whose data is not a detached tensor.
 _PACKING = frozenset({"pack_padded_sequence", "pack_sequence", "PackedSequence"})
 
+#: A call that gives something, or what an assignment takes of it.
+Output: TypeAlias = cst.Call | Taken
+
 #: How many calls deep a run of a network is looked for.
 _CALL_DEPTH = 4
 
@@ -54,7 +58,7 @@ class Outputs(ForestFact):
         #: Where a function calls itself, its other returns decide.
         self._ending: CyclicMemo[tuple[cst.FunctionDef, frozenset[str]], bool] = CyclicMemo(True)
         #: By expression and exits the calls that are parts of it, and the expressions that these take their value from.
-        self._flowing: dict[tuple[cst.CSTNode, frozenset[str]], tuple[list[cst.Call], list[cst.CSTNode]]] = {}
+        self._flowing: dict[tuple[Item, frozenset[str]], tuple[list[Output], list[Item]]] = {}
 
     def runs(self, call: cst.Call) -> bool:
         """Whether ``call`` runs a network: a forward, or a method such as ``model.generate(...)``."""
@@ -113,14 +117,15 @@ class Outputs(ForestFact):
 
     def carried(
         self, items: Iterable[tuple[cst.CSTNode, cst.CSTNode | None]], exits: frozenset[str]
-    ) -> dict[cst.Call, tuple[cst.CSTNode | None, ...]]:
+    ) -> dict[Output, tuple[cst.CSTNode | None, ...]]:
         """The calls whose output one of ``items`` may contain, all at once: those for which ``carries`` is true.
 
-        Each item comes with its owner. Each call is given with the owners of its items, three of them at most.
+        Each item comes with its owner. Each call is given with the owners of its items, three of them at most, and so
+        is what assignments take of the tuple that one returns.
         """
-        found: dict[cst.Call, tuple[cst.CSTNode | None, ...]] = {}
-        owners: dict[cst.CSTNode, tuple[cst.CSTNode | None, ...]] = {}
-        waiting = list(items)
+        found: dict[Output, tuple[cst.CSTNode | None, ...]] = {}
+        owners: dict[Item, tuple[cst.CSTNode | None, ...]] = {}
+        waiting: list[tuple[Item, cst.CSTNode | None]] = list(items)
         while waiting:
             node, owner = waiting.pop()
             if _is_enough(owners.get(node, ()), owner):
@@ -133,19 +138,19 @@ class Outputs(ForestFact):
             waiting.extend((source, owner) for source in sources)
         return found
 
-    def _flow_into(self, node: cst.CSTNode, exits: frozenset[str]) -> tuple[list[cst.Call], list[cst.CSTNode]]:
+    def _flow_into(self, node: Item, exits: frozenset[str]) -> tuple[list[Output], list[Item]]:
         """The calls that give ``node`` data, an exit as the last one on its way, and what its parts are made of."""
         key = node, exits
         if key not in self._flowing:
             flow = self._module.fact(DataFlow)
-            calls: list[cst.Call] = []
+            calls: list[Output] = [node] if isinstance(node, Taken) else []
 
             def ends(part: cst.CSTNode) -> bool:
                 if isinstance(part, cst.Call):
                     calls.append(part)
                 return self._ends(part, exits)
 
-            sources = [source for part in flow.live_parts(node, ends) for source, _ in flow.sources(part)]
+            sources = [source for _, found in flow.steps(node, ends) for source, _ in found]
             self._flowing[key] = calls, sources
         return self._flowing[key]
 
