@@ -69,3 +69,16 @@ class Pointing(_Word):
         gone = Place(0, 1, os.path.join(os.path.dirname(module.path), "gone.py"))
         notes = Note("no place"), Note("here", Place(target, target + 6)), Note("there", other), Note("gone", gone)
         yield replace(found, notes=notes)
+
+
+class Late(_Word):
+    """A rule that crashes on what the fix of another rule has changed."""
+
+    code = "ZY105"
+    name = "late"
+    words = ("LATE",)
+
+    def check(self, module: Module) -> Iterator[Diagnostic]:
+        if "LOUD" not in module.text:
+            raise KeyError("after the fix")
+        yield from ()

@@ -122,6 +122,96 @@ def test_the_picture_in_the_docs_shows_the_same_layers() -> None:
     assert tuple(tuple(names.get(name, name.removesuffix(".py")) for name in row) for row in shown[::-1]) == LAYERS
 
 
+def files_in_table(text: str, folder: str) -> set[str]:
+    """The files that the tables of the page name for a folder: in its row and in those below, up to the next folder."""
+    named: set[str] = set()
+    is_own = False
+    for row in text.splitlines():
+        subject = re.match(r"\| (?:\*\*|file of )`([^`]+?)/?`", row)
+        if subject is not None or not row.startswith("|"):
+            is_own = subject is not None and subject[1] == folder
+        if is_own:
+            named.update(re.findall(r"`([\w/]+\.py)`", row))
+    return named
+
+
+def folders_with_tables(text: str) -> list[str]:
+    """The folders whose files the tables of the page name."""
+    found = re.findall(r"^\| (?:\*\*|file of )`((?:torchlint|validation)[^`.]*)/`", text, re.MULTILINE)
+    return sorted({folder for folder in found if files_in_table(text, folder)})
+
+
+PAGE = (REPOSITORY / "docs" / "architecture.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("folder", folders_with_tables(PAGE))
+def test_tables_name_every_file_of_their_folder(folder: str) -> None:
+    path = REPOSITORY / folder
+    files = path.glob("*.py") if folder == "validation" else path.rglob("*.py")
+    there = {file.relative_to(path).as_posix() for file in files if not file.stem.startswith("__")}
+    named = files_in_table(PAGE, folder) - {"before.py", "after.py"}  # of pairs, which are elsewhere
+    assert sorted(there ^ named) == []
+
+
+def test_nearly_all_folders_have_tables() -> None:
+    folders = {file.parent.name for file in (REPOSITORY / "torchlint").glob("*/__init__.py")}
+    assert folders - {folder.split("/")[-1] for folder in folders_with_tables(PAGE)} == {"completions"}
+
+
+def classes_of(folder: Path) -> Iterator[tuple[str, ast.ClassDef]]:
+    """The classes in the files of a folder, each with the path of its file."""
+    for file in sorted(folder.rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                yield file.as_posix(), node
+
+
+def first_parameter(item: ast.ClassDef) -> str:
+    """What the constructor of a class gets first, by its annotation."""
+    for node in item.body:
+        if isinstance(node, ast.FunctionDef) and node.name == "__init__" and len(node.args.args) > 1:
+            annotation = node.args.args[1].annotation
+            return "" if annotation is None else ast.unparse(annotation)
+    return ""
+
+
+def test_facts_say_whether_they_are_about_a_file_or_a_forest() -> None:
+    wrong = []
+    for folder in PACKAGES.values():
+        for path, item in classes_of(folder):
+            is_of_forest = any(isinstance(base, ast.Name) and base.id == "ForestFact" for base in item.bases)
+            text = ast.get_docstring(item) or ""
+            if (is_of_forest and "one file" in text) or (first_parameter(item) == "Module" and "one forest" in text):
+                wrong.append((path, item.name))
+    assert wrong == []
+
+
+def placeholders_in(tree: ast.AST) -> list[str]:
+    """The entries of memos that get two values in one block: what is found between the two may be made of the first."""
+    found = []
+    for node in ast.walk(tree):
+        for block in (value for _, value in ast.iter_fields(node) if isinstance(value, list)):
+            assigned = [item.targets[-1] for item in block if isinstance(item, ast.Assign)]
+            entries = [ast.unparse(target) for target in assigned if isinstance(target, ast.Subscript)]
+            found += sorted({entry for entry in entries if entry.startswith("self._") and entries.count(entry) > 1})
+    return found
+
+
+def test_answers_that_need_each_other_are_in_a_memo_for_cycles() -> None:
+    folders = (PACKAGES["torchlint"] / "model", PACKAGES["torchlint_rules"])
+    files = [file for folder in folders for file in folder.rglob("*.py")]
+    found = {str(file.relative_to(REPOSITORY)): placeholders_in(ast.parse(file.read_bytes())) for file in files}
+    assert {name: entries for name, entries in found.items() if entries} == {}, (
+        "use CyclicMemo (model/semantics/memo.py)"
+    )
+
+
+def test_a_placeholder_in_a_memo_is_found() -> None:
+    text = "if key not in self._known:\n    self._known[key] = False\n    self._known[key] = self._find(key)\n"
+    assert placeholders_in(ast.parse(text)) == ["self._known[key]"]
+    assert placeholders_in(ast.parse("self._known[key] = self._find(key)\nself._known[other] = 1\n")) == []
+
+
 MADE_UP = {
     "__init__.py": "",
     "low.py": "import ast\n",

@@ -519,3 +519,18 @@ def test_clean_deletes_caches_and_nothing_else(project: Path, capsys: pytest.Cap
     assert sorted(path.name for path in project.glob("*.py")) == sorted(FILES)
     assert main(["clean", "missing"]) == 2
     assert capsys.readouterr().err == "error: missing: no such folder\n"
+
+
+def test_clean_says_that_a_cache_stays_if_its_name_cannot_be_read(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (project / "pyproject.toml").write_text('[tool.torchlint]\ncache-dir = "kept"\n')
+    printed(capsys)
+    assert is_cache(str(project / "kept"))
+    (project / "pyproject.toml").write_text('[tool.torchlint]\ncache-dir = "kept"\nslect = ["TL1"]\n')
+    assert main(["clean"]) == 0
+    assert capsys.readouterr().err == (
+        "warning: a cache named in the settings is not deleted; correct them and run this again: "
+        "pyproject.toml:3:1: unknown setting `slect`; did you mean `select`?\n"
+    )
+    assert is_cache(str(project / "kept"))

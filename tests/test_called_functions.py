@@ -288,3 +288,45 @@ class Trainer:
         self.model = self.model.from_pretrained(path)
 """
     assert [item.code for item in check_text(text)] == ["TL201"]
+
+
+@pytest.mark.parametrize(
+    ("made", "call", "given"),
+    [
+        ("run = partial(step, 1)", "run(2, 3)", ["1", "2", "3"]),
+        ("run = partial(step, 1, c=3)", "run(2)", ["1", "2", "3"]),
+        ("run = partial(step, c=3)", "run(1, b=2)", ["1", "2", "3"]),
+        ("run = partial(step, c=3)", "run(1, 2, c=4)", ["1", "2", "4"]),
+        ("", "partial(step, 1)(2, 3)", ["1", "2", "3"]),
+        ("first = partial(step, 1)\nrun = partial(first, 2)", "run(3)", ["1", "2", "3"]),
+        ("run = partial(step, *some)", "run(2, c=3)", [None, None, "3"]),
+        ("run = partial(run, 1)", "run(2)", ["1", "2", None]),
+        ("run = partial(step, 1)\nif some:\n    run = step", "run(2)", ["2", None, None]),
+        ("run = step", "run(1, 2)", ["1", "2", None]),
+    ],
+)
+def test_a_prepared_function_gets_what_its_calls_pass_behind_what_it_was_prepared_with(
+    made: str, call: str, given: list[str | None]
+) -> None:
+    module = Module.parse(f"from functools import partial\ndef step(a, b, c): ...\n{made}\n{call}\n")
+    node = module.tree.calls_in(module.root.body[-1])[0]
+    step = module.tree.functions[0]
+    passed = [module.definitions.argument_of(node, step, param) for param in step.params.params]
+    assert [None if value is None else module.code(value) for value in passed] == given
+
+
+@pytest.mark.parametrize(
+    ("made", "is_caller"),
+    [
+        ("run = partial(step, 1)", True),
+        ("run = other = partial(step, b=1)", True),
+        ("run = partial(step, 1)\nif some:\n    run = print", False),
+        ("run = partial(print, step)", False),
+        ("run, other = partial(step, 1), 2", False),
+    ],
+)
+def test_what_partial_returns_calls_the_function(made: str, is_caller: bool) -> None:
+    module = Module.parse(f"from functools import partial\ndef step(a, b): ...\n{made}\nrun(2)\n")
+    callers = module.callers(module.tree.functions[0])
+    assert [module.code(call) for call in callers.calls] == (["run(2)"] if is_caller else [])
+    assert not callers.complete

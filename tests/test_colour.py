@@ -76,12 +76,10 @@ def test_a_terminal_gets_colour_unless_it_can_show_none(monkeypatch: pytest.Monk
     assert not colour.is_coloured(Terminal())
 
 
-@pytest.mark.parametrize("arguments", [["."], ["explain", "ZZ101"], ["config", "select"], ["nowhere.py"], ["--help"]])
-def test_no_color_leaves_no_escape_sequence_on_a_terminal(project: Path, arguments: list[str]) -> None:
-    """Not even for bold text."""
-    (project / "a.py").write_text("x = LOUD\n")
+def shown_on_terminal(project: Path, arguments: list[str], variables: dict[str, str]) -> bytes:
+    """What a run of torchlint in a folder writes to a terminal."""
     path = os.pathsep.join([str(Path(__file__).parent), str(Path(__file__).parent.parent)])
-    variables = {"PYTHONPATH": path, "NO_COLOR": "1", "TERM": "xterm-256color"}
+    variables = {"PYTHONPATH": path, "TERM": "xterm-256color"} | variables
     environment = {name: value for name, value in os.environ.items() if name not in ("FORCE_COLOR", "CLICOLOR_FORCE")}
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "torchlint", *arguments]
@@ -96,5 +94,20 @@ def test_no_color_leaves_no_escape_sequence_on_a_terminal(project: Path, argumen
         except OSError:  # Linux ends a pseudo-terminal like this
             pass
     os.close(ours)
+    return shown
+
+
+@pytest.mark.parametrize("arguments", [["."], ["explain", "ZZ101"], ["config", "select"], ["nowhere.py"], ["--help"]])
+def test_no_color_leaves_no_escape_sequence_on_a_terminal(project: Path, arguments: list[str]) -> None:
+    """Not even for bold text."""
+    (project / "a.py").write_text("x = LOUD\n")
+    shown = shown_on_terminal(project, arguments, {"NO_COLOR": "1"})
     assert shown
     assert re.search(rb"\033\[[\d;]*m", shown) is None  # a progress bar may move the cursor
+
+
+def test_places_are_links_on_a_terminal_that_shows_colours(project: Path) -> None:
+    (project / "a b.py").write_text("x = 1\ny = LOUD\n")
+    shown = shown_on_terminal(project, [], {})
+    assert b";" + (project / "a b.py").as_uri().encode() + b"#2\033\\" in shown
+    assert b"\033]8" not in shown_on_terminal(project, [], {"NO_COLOR": "1"})

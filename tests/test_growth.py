@@ -1,13 +1,16 @@
-"""The work of a check grows with the size of a file: twice the code, about twice the calls."""
+"""The work of a check grows with the code: twice the code, or twice the files, about twice the calls."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from types import FrameType
 
 import pytest
 
 from benchmarks.growth import SHAPES
+from benchmarks.growth.files import PROGRAMS
 from torchlint.engine.checker import check
 from torchlint.model.syntax.pieces import parse_pieces
 from torchlint.rule.engine_rules import ENGINE_RULES
@@ -21,6 +24,19 @@ _ALL_RULES = Settings(codes=frozenset(rule.code for rule in (*load_rules(), *ENG
 def _calls_of_a_check(text: str) -> int:
     """How many functions, of Python and built in, a check of ``text`` calls once it is parsed."""
     parse_pieces(text)
+    return _calls(lambda: check(Source.from_text(text, "shape.py"), _ALL_RULES))
+
+
+def _calls_of_a_program(files: Mapping[str, str], folder: Path) -> int:
+    """How many functions, of Python and built in, a check of all ``files``, put into ``folder``, calls."""
+    (folder / ".git").mkdir(parents=True)
+    for name, text in files.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    sources = [Source.from_text(text, str(folder / name)) for name, text in files.items()]
+    return _calls(lambda: [check(source, _ALL_RULES) for source in sources])
+
+
+def _calls(run: Callable[[], object]) -> int:
     calls = 0
 
     def count(frame: FrameType, event: str, argument: object) -> None:
@@ -29,7 +45,7 @@ def _calls_of_a_check(text: str) -> int:
 
     sys.setprofile(count)
     try:
-        check(Source.from_text(text, "shape.py"), _ALL_RULES)
+        run()
     finally:
         sys.setprofile(None)
     return calls
@@ -66,7 +82,18 @@ def test_twice_the_code_takes_about_twice_the_calls(name: str) -> None:
     assert two < 2.3 * one
 
 
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_twice_the_files_take_about_twice_the_calls(name: str, tmp_path: Path) -> None:
+    _, make = PROGRAMS[name]
+    _calls_of_a_program(make(2), tmp_path / "2")  # imports, and what is kept of rules
+    one, two = (_calls_of_a_program(make(size), tmp_path / str(size)) for size in (16, 32))
+    assert two < 2.3 * one
+
+
 def test_every_shape_is_python() -> None:
     for smallest, make in SHAPES.values():
         for size in (2, smallest):
             compile(make(size), "<shape>", "exec")
+    for _, make_files in PROGRAMS.values():
+        for name, text in make_files(3).items():
+            compile(text, name, "exec")

@@ -66,3 +66,29 @@ def test_a_failed_question_leaves_nothing_provisional() -> None:
     with pytest.raises(RuntimeError):
         memo.get("b", fail)
     assert memo.get("a", find) == "abc"
+
+
+@pytest.mark.parametrize("answer", [None, False, ""])
+def test_an_answer_that_is_none_or_false_is_kept(answer: object) -> None:
+    memo: CyclicMemo[str, object] = CyclicMemo("unknown")
+    asked: list[str] = []
+
+    def find(key: str) -> object:
+        asked.append(key)
+        return answer
+
+    assert [memo.get("a", find), memo.get("a", find)] == [answer, answer]
+    assert [memo.once("b", lambda: find("b")), memo.once("b", lambda: find("b"))] == [answer, answer]
+    assert asked == ["a", "b"]
+
+
+@pytest.mark.parametrize("first", ["a", "b"])
+def test_within_a_cycle_the_other_parts_decide(first: str) -> None:
+    memo: CyclicMemo[str, bool] = CyclicMemo(False)
+
+    def find(key: str) -> bool:
+        return any(memo.get(needed, find) if needed in _NEEDED else True for needed in {"a": "b.", "b": "a"}[key])
+
+    memo.get(first, find)
+    assert memo.get("a", find) is True
+    assert memo.get("b", find) is True  # through `a`, also if it was asked for while `b` was unknown

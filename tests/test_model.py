@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import sys
 import textwrap
 from itertools import pairwise
 
 import libcst as cst
 import pytest
 
+from torchlint.model.forest import Forest, ForestFile
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Device, Role
 from torchlint.model.syntax.calls import Presence
+from torchlint.model.syntax.conditions import conditions
+from torchlint.model.syntax.pieces import parse_pieces
 from torchlint.model.training.grad_mode import GradMode, GradModes
+from torchlint.model.training.iterations import Iterations
 from torchlint.model.training.loops import LoopKind, Loops
 from torchlint.source.parsing import ParseError
 
@@ -88,6 +93,53 @@ def test_an_argument_is_present_absent_or_unknown(arguments: str, presence: Pres
     module = model_of(f"from torch.utils.data import DataLoader\nDataLoader({arguments})\n")
     argument = next(module.calls("torch.utils.data.DataLoader")).argument("num_workers")
     assert (argument.presence, argument.literal()) == (presence, literal)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "presence", "literal"),
+    [
+        ("", Presence.ABSENT, None),
+        ("None, True", Presence.PRESENT, "True"),
+        ("inputs=weights, retain_graph=True", Presence.PRESENT, "True"),
+        ("gradient", Presence.ABSENT, None),
+        ('**{"retain_graph": True}', Presence.PRESENT, "True"),
+        ('**{"create_graph": True}', Presence.ABSENT, None),
+        ("**options", Presence.UNKNOWN, None),
+        ("*everything", Presence.UNKNOWN, None),
+    ],
+)
+def test_an_argument_of_a_method_too(arguments: str, presence: Presence, literal: str | None) -> None:
+    (call,) = model_of(f"losses[0].backward({arguments})\nbackward(None, True)\n").methods("backward")
+    argument = call.argument("retain_graph")
+    assert (argument.presence, argument.literal()) == (presence, literal)
+
+
+def test_a_call_of_a_method_has_a_receiver() -> None:
+    module = model_of(
+        "model.net.requires_grad_(False)\nx.to(dtype=torch.half, device=d)\ny.to(d)\nz.to_local(d)\nto(d)\n"
+    )
+    calls = [*module.methods("requires_grad_", "to")]
+    assert [(call.name, call.method, module.code(call.receiver)) for call in calls] == [
+        ("requires_grad_", "requires_grad_", "model.net"),
+        ("to", "to", "x"),
+        ("to", "to", "y"),
+    ]
+    assert calls[0].argument("requires_grad").literal() == "False"
+    devices = [call.argument("device").value for call in calls[1:]]
+    assert [device and module.code(device) for device in devices] == ["d", "d"]
+
+
+def test_a_method_has_no_signature_of_a_function_with_its_name() -> None:
+    (call,) = model_of("import torch\nnet.compile(mode)\n").methods("compile")
+    assert call.argument("model").absent
+
+
+def test_own_methods_are_those_of_the_file() -> None:
+    texts = {"a.py": "x.to(d)\n", "b.py": "import a\ny.to(d)\n"}
+    files = [ForestFile(place, place, text, parse_pieces(text)) for place, text in texts.items()]
+    module = Module(Forest(files, resolve=lambda module, importer: "a.py" if module == "a" else None), "b.py")
+    assert [module.code(call.receiver) for call in module.methods("to")] == ["x", "y"]
+    assert [module.code(call.receiver) for call in module.own_methods("to")] == ["y"]
 
 
 @pytest.mark.parametrize(
@@ -168,6 +220,50 @@ def test_a_conditional_binding_hides_nothing() -> None:
     assert module.value(last_expression(module)).kind is Kind.UNKNOWN
 
 
+@pytest.mark.parametrize(
+    ("case", "kinds"),
+    [
+        ("1:\n        x = 2", ["assign", "assign"]),
+        ("{'x': x}:\n        pass", ["match", "assign"]),
+        ("{'y': _, **x}:\n        pass", ["match", "assign"]),
+        ("[_, *x] | (x, 1):\n        pass", ["match", "match", "assign"]),
+        ("Point(1, at=[x, _]):\n        pass", ["match", "assign"]),
+        ("int() as x if x > 1:\n        pass", ["match", "assign"]),
+        ("[x.y, y, {x.z: _}, *_]:\n        pass", ["assign"]),
+    ],
+)
+def test_a_case_binds_the_names_in_its_pattern_and_hides_nothing_behind_it(case: str, kinds: list[str]) -> None:
+    module = model_of(f"x = 1\nmatch c:\n    case {case}\nx\n")
+    name = last_expression(module)
+    assert isinstance(name, cst.Name)
+    assert [binding.kind for binding in module.values.reaching.of(name)] == kinds
+
+
+def test_a_case_hides_what_was_bound_before_from_its_own_statements() -> None:
+    module = model_of("x = 1\nmatch c:\n    case [x] if g(x):\n        f(x)\n")
+    for call in module.tree.calls:
+        argument = call.args[0].value
+        assert isinstance(argument, cst.Name)
+        assert [binding.kind for binding in module.values.reaching.of(argument)] == ["match"]
+
+
+def test_a_handler_hides_nothing_behind_it() -> None:
+    module = model_of("import torch\nx = torch.zeros(1)\ntry:\n    f()\nexcept Exception as x:\n    pass\nx\n")
+    assert module.value(last_expression(module)).kind is Kind.TENSOR
+
+
+@pytest.mark.parametrize(
+    "handler",
+    ["except", pytest.param("except*", marks=pytest.mark.skipif(sys.version_info < (3, 11), reason="Python 3.11"))],
+)
+def test_a_handler_does_not_run_at_every_step(handler: str) -> None:
+    module = model_of(f"for x in y:\n    try:\n        f()\n    {handler} E:\n        g()\n    h()\n")
+    f, g, h = (call_named(module, name) for name in "fgh")
+    assert module.tree.dominates(f, h)
+    assert not module.tree.dominates(g, h)
+    assert [module.fact(Iterations).at_every_iteration(call, module.tree.loops[0]) for call in (f, g)] == [True, False]
+
+
 def test_a_device_picked_by_condition_is_cuda_where_there_is_one() -> None:
     module = model_of("import torch\nd = torch.device('cuda' if torch.cuda.is_available() else 'cpu')\nd\n")
     assert module.value(last_expression(module)).device is Device.CUDA
@@ -232,12 +328,46 @@ def test_dominance_knows_branches_loops_and_with() -> None:
             b()
         for x in y:
             d()
+        match c:
+            case 1:
+                f()
         e()
         """
     )
     calls = {module.code(call.func): call for call in module.tree.calls}
     target = calls["e"]
-    assert [name for name in "abd" if module.tree.dominates(calls[name], target)] == ["a"]
+    assert [name for name in "abdf" if module.tree.dominates(calls[name], target)] == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("body", "kinds"),
+    [
+        ("run()", []),
+        ("if run(): pass", []),
+        ("if a: pass\nelif run(): pass", ["branch"]),
+        ("if a: pass\nelse: run()", ["branch"]),
+        ("x = run() if a else b", ["branch"]),
+        ("x = run() or a", []),
+        ("x = a or run()", ["short circuit"]),
+        ("for x in run(): pass", []),
+        ("for x in y: run()", ["loop"]),
+        ("for x in y: pass\nelse: run()", ["else"]),
+        ("try: a()\nexcept E: run()", ["handler"]),
+        ("try: run()\nfinally: a()", ["try"]),
+        ("try: a()\nfinally: run()", []),
+        ("match run():\n    case 1: pass", []),
+        ("match a:\n    case 1: run()", ["case"]),
+        ("with a: run()", []),
+        ("f = lambda: run()", ["definition"]),
+        ("if a: return\nrun()", ["exit"]),
+        ("if a: b()\nrun()", []),
+        ("if a:\n    if b: raise E\n    run()\nif c: return", ["exit", "branch"]),
+    ],
+)
+def test_conditions_are_what_may_keep_a_function_from_running_a_call(body: str, kinds: list[str]) -> None:
+    module = model_of("def function():\n" + textwrap.indent(body, "    "))
+    function = module.tree.functions[0]
+    assert [item.kind.value for item in conditions(module.tree, call_named(module, "run"), function)] == kinds
 
 
 def test_offsets_count_characters_whatever_their_width() -> None:

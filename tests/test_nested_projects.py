@@ -99,3 +99,18 @@ def test_settings_above_a_repository_apply_and_join_no_projects(
     report = printed(capsys, "--output-format", "concise", "all/laid out")
     assert found(report) == ["data.py:7:12: TL102"]
     assert find_root(str(everything / "laid out" / "src")) == (str(everything / "laid out"), True)
+
+
+def test_findings_do_not_depend_on_the_working_directory(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No file marks the root, and no folder is a package: the root is the outermost folder with Python files."""
+    monkeypatch.setattr("torchlint.project.roots._shared_folders", frozenset)
+    project = tmp_path / "unmarked"
+    write(project, FILES | {"lib/part.py": "X = 1\n"})
+    assert find_root(str(project / "lib")) == (str(project), True)
+    expected = ["data.py:7:12: TL101", "data.py:7:12: TL102"]
+    for folder, named in ((project, "."), (project, "data.py"), (tmp_path, "unmarked"), (tmp_path, "unmarked/data.py")):
+        monkeypatch.chdir(folder)
+        report = printed(capsys, "--output-format", "concise", "--no-cache", named)
+        assert [line for line in found(report) if line.startswith("data.py")] == expected

@@ -96,13 +96,11 @@ def test_places_are_those_of_the_cell_alone(texts: list[str]) -> None:
         for offset in range(len(text) + 1):
             position = source.position(cell.start + offset)
             assert position == Position(cell.index, *alone.location(offset))
-            assert source.offset_of(position) == cell.start + offset
 
 
 def test_a_file_that_is_no_notebook_has_no_cells() -> None:
     source = Source.from_text("a\nb", "a.py")
     assert source.position(2) == Position(None, 2, 1)
-    assert source.offset_of(Position(None, 2, 1)) == 2
     assert source.cell_at(2) is None
 
 
@@ -146,14 +144,14 @@ def test_a_diff_is_one_for_each_changed_cell(tmp_path: Path, demo: MakeSettings)
     [
         ("", "not JSON: Expecting value on line 1"),
         ("{\n'cells': []}", "not JSON: .* on line 2"),
-        ("[]", "its JSON is no object"),
+        ("[]", "its JSON is not an object"),
         ("{}", "no list of `cells`"),
         ('{"cells": {}}', "no list of `cells`"),
-        ('{"cells": [1]}', "cell 1 is no object"),
-        ('{"cells": [{"cell_type": "code"}]}', "the `source` of cell 1 is no text"),
-        ('{"cells": [{"cell_type": "code", "source": ["a", 1]}]}', "the `source` of cell 1 is no text"),
+        ('{"cells": [1]}', "cell 1 is not an object"),
+        ('{"cells": [{"cell_type": "code"}]}', "the `source` of cell 1 is not text"),
+        ('{"cells": [{"cell_type": "code", "source": ["a", 1]}]}', "the `source` of cell 1 is not text"),
         ('{"cells": ' + "[" * 200_000, "nested too deeply|not JSON"),
-        ('{"cells": ' + "[" * 200_000 + "]" * 200_000 + "}", "nested too deeply|cell 1 is no object"),
+        ('{"cells": ' + "[" * 200_000 + "]" * 200_000 + "}", "nested too deeply|cell 1 is not an object"),
         ('{"cells": [], "x": ' + "1" * 10_000 + "}", "cannot be read|"),
     ],
 )

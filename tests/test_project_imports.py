@@ -8,6 +8,7 @@ import pytest
 from project_files import GUARD, make, names
 
 from torchlint.project.imports import facts
+from torchlint.project.outlines import outline
 from torchlint.project.toplevel import top_level
 
 # -- imports
@@ -190,6 +191,33 @@ def test_facts_do_not_depend_on_what_is_left_out(text: str, monkeypatch: pytest.
     monkeypatch.setattr("torchlint.project.imports.top_level", lambda text: text)
     assert found.bindings
     assert found == facts(text)
+
+
+def test_a_definition_begins_in_the_row_of_the_at_sign() -> None:
+    found = facts("a = 1\n@(\n    b\n)\ndef f(): ...\nc = 1\n")
+    assert found.pieces.rows == (1, 2, 6)
+    assert [found.bindings[name][0].row for name in "afc"] == [1, 2, 6]
+
+
+@pytest.mark.parametrize(
+    ("test", "is_guard"),
+    [
+        ("__name__ == '__main__'", True),
+        ("'__main__' == __name__", True),
+        ("__name__ in ('__main__', '__mp_main__')", True),
+        ("__name__ in {'__main__'}", True),
+        ("__name__ != '__main__'", False),
+        ("__name__ not in ['__main__']", False),
+        ("__name__ == 'train'", False),
+        ("__name__ in ('train', 'eval')", False),
+        ("__name__ in names", False),
+    ],
+)
+def test_what_a_main_guard_stores_is_not_stored_for_those_who_import_the_file(test: str, is_guard: bool) -> None:
+    found = facts(f"import config\nif {test}:\n    config.workers = 4\n")
+    assert ("config" not in found.uses) is is_guard
+    if is_guard:
+        assert outline(f"if {test}:\n    config.workers = 4\n").has_guard
 
 
 def test_functions_and_classes_without_imports_are_not_parsed_for_facts() -> None:

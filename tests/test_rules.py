@@ -97,7 +97,9 @@ def test_a_fix_makes_what_the_case_says(case: Case) -> None:
 
 @each([case for case in FIRING if case.kind == "fires, no fix"])
 def test_no_fix_is_offered_where_none_is_right(case: Case) -> None:
-    assert all(item.fix is None for item in found_in(case.text, case.rule)), case.title
+    found = found_in(case.text, case.rule)
+    assert found, case.title
+    assert all(item.fix is None for item in found), case.title
 
 
 @each(FIRING)

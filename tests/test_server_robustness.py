@@ -14,7 +14,7 @@ import server_client
 from conftest import TESTS
 from lsprotocol import types
 from pygls.exceptions import JsonRpcRequestCancelled
-from server_client import editor, uri_of
+from server_client import FIX_ALL, editor, uri_of
 
 pytestmark = pytest.mark.filterwarnings("error::pytest_lsp.LspSpecificationWarning")
 
@@ -31,6 +31,20 @@ async def test_a_rule_that_raises_costs_its_findings_and_one_line(folder: Path) 
         assert await client.shown(uri) == ["ZZ101 LOUD"]
         (line,) = [item.message for item in client.log_messages]
         assert "ZZ103 crashed: KeyError: 'a bug'" in line
+
+
+@pytest.mark.asyncio
+async def test_a_rule_that_raises_on_fixed_text_is_logged(folder: Path) -> None:
+    uri = uri_of(folder)
+    async with editor(folder) as client:
+        client.open(uri, "LOUD = LATE\n")
+        assert await client.shown(uri) == ["ZZ101 LOUD"]
+        assert client.log_messages == []
+        action = (await client.actions(uri, "LATE", ["source.fixAll"]))["torchlint" + FIX_ALL]
+        client.apply((await client.code_action_resolve_async(action)).edit)
+        assert "LOUD" not in client.texts[uri]
+        (line,) = [item.message for item in client.log_messages]
+        assert "ZY105 crashed: KeyError: 'after the fix'" in line
 
 
 @pytest.mark.asyncio

@@ -307,3 +307,34 @@ for images in build({given}):
 def test_a_script_calls_one_of_two_functions_of_a_module(tmp_path: Path, given: str, expected: list[int]) -> None:
     files = {"data": BUILDERS, "train": CHOOSING.replace("{given}", given)}
     assert rows_of(tmp_path, files, "train", "TL204") == expected
+
+
+PREPARED = """\
+from engine import train_one_epoch
+from functools import partial
+
+run = partial(train_one_epoch, {prepared})
+"""
+
+
+@pytest.mark.parametrize(
+    ("prepared", "call", "is_copied"),
+    [
+        ("device='cuda'", "run(model, loader, optimizer)", True),
+        ("device='cuda'", "run(model, optimizer=optimizer, loader=loader)", True),
+        ("None", "run(loader, optimizer, 'cuda')", True),
+        ("None, optimizer=optimizer", "run(loader, device='cuda')", True),
+        ("None", "run(optimizer, loader, 'cuda')", False),
+        ("device='cpu'", "run(model, loader, optimizer)", False),
+    ],
+)
+@pytest.mark.parametrize("is_imported", [False, True])
+def test_a_loader_is_given_to_a_function_that_is_prepared(
+    tmp_path: Path, prepared: str, call: str, is_copied: bool, is_imported: bool
+) -> None:
+    steps = PREPARED.replace("{prepared}", prepared)
+    main = MAIN.replace("{data}", "data").replace("{engine}", "engine")
+    main = main.replace("train_one_epoch(model, loader, optimizer, device)", call)
+    made = "from steps import run" if is_imported else steps.replace("from engine import train_one_epoch\n", "")
+    files = {"data": DATA, "engine": ENGINE, "steps": steps, "main": main.replace("\n\n\n", f"\n{made}\n\n\n", 1)}
+    assert rows_of(tmp_path, files, "data", "TL102") == ([6] if is_copied else [])

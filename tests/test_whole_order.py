@@ -11,6 +11,8 @@ from benchmarks.eager import differences
 from benchmarks.order import everything_reversed
 from torchlint import check_text
 from torchlint.model import forests
+from torchlint.model.module import Module
+from torchlint.model.training.networks import Networks
 from torchlint.settings.settings import Settings
 
 #: Values of this program are asked for in a cycle: what `test` is given, and what the discriminator returns.
@@ -126,3 +128,73 @@ def test_the_order_of_files_and_rules_does_not_matter(tmp_path: Path) -> None:
     count, lines = differences(write(tmp_path, PROGRAM), everything_reversed)
     assert lines == []
     assert count > 0
+
+
+#: Of two methods that read their input with NumPy, `forward` runs `near` two calls deep, and `far` four.
+TWO_DEPTHS = """\
+import numpy as np
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def far(self, x):
+        {far}
+        return x * s
+
+    def between(self, x):
+        return self.far(x)
+
+    def near(self, x):
+        s = torch.from_numpy(np.abs(x.detach().cpu().numpy())).to(x.device)
+        return self.between(x * s)
+
+    def outer(self, x):
+        return self.near(x)
+
+    def forward(self, x):
+        return self.outer(x)
+"""
+
+
+@pytest.mark.parametrize("far", ["s = x", "s = torch.from_numpy(np.abs(x.detach().cpu().numpy())).to(x.device)"])
+def test_a_question_about_a_deeper_function_changes_no_answer(far: str, tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text(TWO_DEPTHS.format(far=far), encoding="utf-8")
+    forests.forget()
+    found = check_text(TWO_DEPTHS.format(far=far), str(tmp_path / "net.py"), Settings(codes=frozenset({"TL715"})))
+    assert [item.message.partition(" ")[0] for item in found] == ["`near`"]
+
+
+#: `first` and `second` call each other, and only `first` runs a layer.
+TWO_METHODS = """\
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+
+    def first(self, x):
+        y = self.second(x)
+        return self.last(y)
+
+    def second(self, x):
+        return self.first(x)
+
+    def last(self, x):
+        return self.layer(x)
+
+
+net = Net()
+net.first(x)
+net.second(x)
+"""
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_methods_that_call_each_other_run_a_network_whichever_is_asked_for_first(order: int) -> None:
+    module = Module.parse(TWO_METHODS)
+    calls = [call for call in module.tree.calls_in(module.root) if module.code(call.func).startswith("net.")]
+    assert len(calls) == 2
+    assert all(map(module.fact(Networks).is_seen_to_run, calls[::order]))

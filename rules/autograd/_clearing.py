@@ -13,6 +13,7 @@ from torchlint.model.module import Module
 from torchlint.model.semantics.dispatch import Dispatch
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Value
+from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import called_name, dotted_name, last_name
 from torchlint.model.syntax.exits import ends_with
@@ -52,15 +53,15 @@ class Clearing:
         if any(file.contains(_HOOKS) for file in self._module.files):
             return
         seen: set[tuple[frozenset[cst.CSTNode], cst.CSTNode]] = set()
-        for call in self._module.methods("step"):
-            optimizer = self._stepped(call) if self._module.is_own(call) and is_step(call) else None
-            loops = self._module.fact(Loops).around(call) if optimizer is not None else ()
+        for call in self._module.own_methods("step"):
+            optimizer = self._stepped(call) if is_step(call.node) else None
+            loops = self._module.fact(Loops).around(call.node) if optimizer is not None else ()
             if optimizer is None or not loops:
                 continue
             key = (self._module.value(optimizer).origins, loops[0].node)
             if key not in seen:
                 seen.add(key)
-                yield from self._at(call, optimizer, loops[0].node)
+                yield from self._at(call.node, optimizer, loops[0].node)
 
     def _at(self, call: cst.Call, optimizer: cst.BaseExpression, loop: cst.For | cst.While) -> Iterator[UnclearedStep]:
         backward = next((item for item in self._tree.calls_in(loop.body) if is_backward(item)), None)
@@ -76,14 +77,13 @@ class Clearing:
             return
         yield UnclearedStep(call, optimizer, loop, backward, clears[-1] if clears else None)
 
-    def _stepped(self, call: cst.Call) -> cst.BaseExpression | None:
+    def _stepped(self, call: Call) -> cst.BaseExpression | None:
         """The optimizer that ``call`` steps, also through a scaler; None with a closure."""
-        if not isinstance(call.func, cst.Attribute):
-            return None
-        if not call.args:
-            return call.func.value
-        is_scaler = self._module.value(call.func.value).kind is Kind.SCALER or "scaler" in last_name(call.func.value)
-        return call.args[0].value if is_scaler and len(call.args) == 1 else None
+        given = call.node.args
+        if not given:
+            return call.receiver
+        is_scaler = self._module.value(call.receiver).kind is Kind.SCALER or "scaler" in last_name(call.receiver)
+        return given[0].value if is_scaler and len(given) == 1 else None
 
     def _is_kept(self, optimizer: Value, loop: cst.For | cst.While) -> bool:
         """Whether an optimizer is one of torch, made before ``loop``."""

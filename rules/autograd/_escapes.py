@@ -119,7 +119,7 @@ class Escapes:
         return not all(map(self._is_plain_use, uses))
 
     def _is_plain_use(self, owner: cst.Name) -> bool:
-        """Whether an attribute of ``self`` is called or asked for its place, has layers to call, or is no layer."""
+        """Whether an attribute of ``self`` is called or asked for its place, has layers to call, or is not a layer."""
         node: cst.CSTNode = owner
         parent = self._tree.parent(node)
         while isinstance(parent, cst.Attribute) and parent.value is node:
@@ -172,7 +172,7 @@ class Escapes:
         loop = self._tree.parent(zipped) if zipped is not None else None
         if not isinstance(loop, cst.For) or loop.iter is not zipped:
             return False
-        bound = {item.value for item in self._tree.inside(loop.target, cst.Name)}
+        bound = self._tree.names_in(loop.target)
         uses = [item for item in self._tree.inside(loop.body, cst.Name) if item.value in bound]
         return all(self._is_data(use) for use in uses)
 

@@ -11,7 +11,8 @@ import libcst as cst
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.calls import changes_in_place
-from torchlint.model.syntax.dotted import called_name
+from torchlint.model.syntax.dotted import base_of, called_name
+from torchlint.model.syntax.literals import is_true
 from torchlint.model.syntax.scopes import Binding
 from torchlint.model.syntax.suspension import suspension_in
 from torchlint.model.training.gradients import LEAVING
@@ -109,12 +110,11 @@ def _changed_by(node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
             word = argument.keyword.value if argument.keyword is not None else ""
             if word == "out":
                 yield argument.value
-            elif word == "inplace" and isinstance(argument.value, cst.Name) and argument.value.value == "True":
+            elif word == "inplace" and is_true(argument.value):
                 yield node.args[0].value
 
 
 def _owner(node: cst.BaseExpression) -> cst.Name | None:
     """The name of the tensor that an expression is, or is a part or a view of."""
-    while isinstance(node, (cst.Subscript, cst.Attribute, cst.Call)):
-        node = node.func if isinstance(node, cst.Call) else node.value
-    return node if isinstance(node, cst.Name) else None
+    base = base_of(node)
+    return base if isinstance(base, cst.Name) else None

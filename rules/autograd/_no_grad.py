@@ -11,7 +11,7 @@ from torchlint.model.module import Module
 from torchlint.model.numerics.autocasts import Autocasts
 from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.knowledge import Kind
-from torchlint.model.syntax.dotted import dotted_name
+from torchlint.model.syntax.dotted import PARTS_AND_RESULTS, base_of, dotted_name, prefixes
 from torchlint.model.training.grad_mode import GradModes
 from torchlint.model.training.gradients import LEAVING, Gradients
 from torchlint.model.training.networks import Networks
@@ -135,11 +135,10 @@ class NoGrad:
 
     def _is_fresh(self, node: cst.Attribute, body: cst.CSTNode) -> bool:
         """Whether the object that a method changes in place was created in ``body``."""
-        owner: cst.BaseExpression = node.value
-        while isinstance(owner, (cst.Attribute, cst.Call, cst.Subscript)):
-            if isinstance(owner, cst.Call) and self._module.fact(Networks).runs_network(owner):
-                return True
-            owner = owner.func if isinstance(owner, cst.Call) else owner.value
+        networks, owner = self._module.fact(Networks), base_of(node)
+        owners = prefixes(node, PARTS_AND_RESULTS)
+        if any(isinstance(made, cst.Call) and networks.runs_network(made) for made in owners):
+            return True
         if not isinstance(owner, cst.Name):
             return False
         bindings = self._module.names.bindings(owner)

@@ -11,7 +11,9 @@ import libcst as cst
 
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.dotted import dotted_name
+from torchlint.model.syntax.literals import is_none
 from torchlint.model.syntax.scopes import Binding
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.loops import Loop, Loops, is_backward, is_batch
@@ -48,16 +50,16 @@ class RetainedGraphs:
 
     def all(self) -> Iterator[Retained]:
         """The backward passes that keep a graph although nothing else goes back through it, in order."""
-        for call in self._module.methods("backward", "manual_backward"):
+        for call in self._module.own_methods("backward", "manual_backward"):
             argument = _retaining(call)
-            loops = self._module.fact(Loops).around(call) if argument is not None else []
-            if argument is None or not loops or not self._module.is_own(call):
+            loops = self._module.fact(Loops).around(call.node) if argument is not None else []
+            if argument is None or not loops:
                 continue
             step, loss = loops[0].node, _loss_of(call)
-            if not _binds_data(loops[0]) or loss is None or not self._is_alone(call, step) or self._keeps_state:
+            if not _binds_data(loops[0]) or loss is None or not self._is_alone(call.node, step) or self._keeps_state:
                 continue
-            if self._is_of_step(loss, call, step, _DEPTH):
-                yield Retained(call, argument, step)
+            if self._is_of_step(loss, step, _DEPTH):
+                yield Retained(call.node, argument, step)
 
     def _is_alone(self, call: cst.Call, step: cst.For | cst.While) -> bool:
         """Whether an iteration has no other backward pass, nor calls anything of the program that has one."""
@@ -98,7 +100,7 @@ class RetainedGraphs:
 
     # -- what the loss is made of
 
-    def _is_of_step(self, node: cst.CSTNode, use: cst.CSTNode, step: cst.For | cst.While, depth: int) -> bool:
+    def _is_of_step(self, node: cst.CSTNode, step: cst.For | cst.While, depth: int) -> bool:
         """Whether all that ``node`` is computed from is computed in the same iteration, or has no graph."""
         if depth <= 0:
             return False
@@ -140,9 +142,9 @@ class RetainedGraphs:
         if self._tree.index(binding.node) > self._tree.index(name):
             return False  # from the iteration before
         if binding.kind in ("assign", "for", "with") and binding.value is not None:
-            return self._is_of_step(binding.value, name, step, depth - 1)
+            return self._is_of_step(binding.value, step, depth - 1)
         if binding.kind == "augment" and isinstance(binding.node, cst.AugAssign):
-            return self._is_of_step(binding.node.value, name, step, depth - 1)
+            return self._is_of_step(binding.node.value, step, depth - 1)
         return False
 
     def _is_known_call(self, call: cst.Call) -> bool:
@@ -174,24 +176,21 @@ def _is_data(node: cst.BaseExpression) -> bool:
     return _DATA.search(dotted_name(node) or "") is not None
 
 
-def _retaining(call: cst.Call) -> cst.Arg | None:
+def _retaining(call: Call) -> cst.Arg | None:
     """The argument ``retain_graph=True``, where nothing else asks for the graph."""
-    found = None
-    for item in call.args:
-        if item.star:
-            return None
-        if item.keyword is None:
-            continue
-        if item.keyword.value in ("create_graph", "inputs", "gradient"):
-            return None
-        if item.keyword.value == "retain_graph" and isinstance(item.value, cst.Name) and item.value.value == "True":
-            found = item
-    return found
-
-
-def _loss_of(call: cst.Call) -> cst.BaseExpression | None:
-    """What the backward pass begins at."""
-    given = [item.value for item in call.args if item.keyword is None]
-    if not is_backward(call) or len(given) > 1 or not isinstance(call.func, cst.Attribute):
+    found, gradient, again = (call.argument(name) for name in ("retain_graph", "gradient", "create_graph"))
+    if call.opaque or found.literal() != "True" or not (again.absent or is_none(again.value)):
         return None
-    return given[0] if given else call.func.value
+    if gradient.node is not None and gradient.node.keyword is not None and not is_none(gradient.node.value):
+        return None  # by position, it may be the loss
+    return found.node
+
+
+def _loss_of(call: Call) -> cst.BaseExpression | None:
+    """What the backward pass begins at."""
+    given = [item.value for item in call.node.args if item.keyword is None]
+    if not is_backward(call.node):
+        return None
+    if given and is_none(given[0]):  # `loss.backward(None, True)`
+        return call.receiver if len(given) < 3 else None
+    return None if len(given) > 1 else given[0] if given else call.receiver

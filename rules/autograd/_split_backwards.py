@@ -32,6 +32,8 @@ _LOSS = re.compile(
 #: Methods of values that are tensors in all likelihood, and change nothing.
 _OF_TENSORS = METHODS | {"size", "numel", "dim"}
 _GRAD = "torch.autograd.grad"
+#: The first arguments of `backward`.
+_ARGUMENTS = ("gradient", "retain_graph")
 _ARITHMETIC = (cst.Add, cst.Subtract, cst.Multiply, cst.Divide)
 
 
@@ -55,9 +57,9 @@ class SplitBackwards:
     def all(self) -> Iterator[SplitBackward]:
         """The groups of backward passes of the file that could be one, in order."""
         seen: set[cst.CSTNode] = set()
-        for call in self._module.methods("backward"):
-            block = self._block_of(call)
-            if block is None or block in seen or not self._module.is_own(call):
+        for call in self._module.own_methods("backward"):
+            block = self._block_of(call.node)
+            if block is None or block in seen:
                 continue
             seen.add(block)
             yield from self._in_block(block)
@@ -112,9 +114,7 @@ class SplitBackwards:
             return None
         if call.func.attr.value != "backward":
             return None
-        if any(item.keyword is None or item.keyword.value != "retain_graph" or item.star for item in call.args):
-            return None
-        if call.args and not _is_true(call.args[0].value) and not _is_false(call.args[0].value):
+        if _retains(call) is None:
             return None
         owner = self._module.value(call.func.value)
         if owner.kind is not Kind.TENSOR and not _LOSS.search(self._module.code(call.func.value)):
@@ -252,13 +252,14 @@ def _loss(call: cst.Call) -> cst.BaseExpression:
     return call.func.value
 
 
-def _retains(call: cst.Call) -> bool:
-    return bool(call.args) and _is_true(call.args[0].value)
-
-
-def _is_true(node: cst.BaseExpression) -> bool:
-    return isinstance(node, cst.Name) and node.value == "True"
-
-
-def _is_false(node: cst.BaseExpression) -> bool:
-    return isinstance(node, cst.Name) and node.value == "False"
+def _retains(call: cst.Call) -> bool | None:
+    """Whether a pass retains its graph; None if that is unknown, or if it has other arguments."""
+    retains = False
+    for place, item in enumerate(call.args):
+        name = item.keyword.value if item.keyword is not None else "".join(_ARGUMENTS[place : place + 1])
+        value = item.value.value if isinstance(item.value, cst.Name) and not item.star else None
+        if name == "retain_graph" and value in ("True", "False"):
+            retains = value == "True"
+        elif name != "gradient" or value != "None":
+            return None
+    return retains

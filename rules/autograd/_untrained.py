@@ -9,6 +9,7 @@ from functools import cached_property
 
 import libcst as cst
 
+from torchlint.model.forest import ForestFact
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.dotted import dotted_name, last_name, last_part
@@ -230,27 +231,20 @@ class Untrained:
 
     def _others(self) -> Iterator[UntrainedNetwork]:
         module, tree = self._module, self._tree
-        steps, seen = list(self._steps()), set()
-        for call in tree.calls if steps and self._optimizers else ():
-            if not self._carries_gradient(call):
-                continue
-            made = self._made_by(call)
-            if made is None or made in seen or not module.is_own(made):
-                continue
-            for _, backward, trained in sorted(steps, key=lambda step: not tree.within(call, step[0])):
-                if self._trains_another(call, trained):
-                    seen.add(made)
-                    network = module.fact(Escapes).bound_to(made)
-                    if network is not None and not module.fact(Escapes).may_be_trained(made):
-                        yield UntrainedNetwork(made, network, None, call, backward)
-                    break
-
-    def _carries_gradient(self, call: cst.Call) -> bool:
-        """Whether a backward pass of the program computes gradients of what ``call`` returns."""
-        module = self._module
-        if not module.fact(Gradients).carries_gradient(call) or self._tree.root_of(call) not in module.related:
-            return False
-        return not module.fact(GradModes).of(call).is_off and not module.fact(Purposes).is_test(call)
+        runs = {made: calls for made, calls in module.fact(NetworkRuns).by_constructor.items() if module.is_own(made)}
+        steps = list(self._steps()) if runs and self._optimizers else []
+        for made, calls in runs.items() if steps else ():
+            for call in calls:
+                if tree.root_of(call) not in module.related or not self._computes_own_gradients(made, call):
+                    continue
+                ordered = sorted(steps, key=lambda step: not tree.within(call, step[0]))
+                backward = next((item for _, item, trained in ordered if self._trains_another(call, trained)), None)
+                if backward is None:
+                    continue
+                network = module.fact(Escapes).bound_to(made)
+                if network is not None and not module.fact(Escapes).may_be_trained(made):
+                    yield UntrainedNetwork(made, network, None, call, backward)
+                break
 
     def _steps(self) -> Iterator[tuple[cst.CSTNode, cst.Call, list[cst.BaseExpression] | None]]:
         """The code of each step, its backward pass and the networks that it trains; None if it trains a tensor."""
@@ -263,18 +257,12 @@ class Untrained:
                 if inputs.are_optimized or inputs.are_changed_in(loop.node):  # an image, a style
                     yield loop.node, backward, None
 
-    def _made_by(self, call: cst.Call) -> cst.Call | None:
-        """What builds the network that ``call`` runs, if it has parameters whose gradients are computed."""
-        if not self._module.fact(Networks).is_forward(call) and not self._module.fact(Networks).runs_network(call):
-            return None
+    def _computes_own_gradients(self, made: cst.Call, call: cst.Call) -> bool:
+        """Whether the network that ``made`` builds and ``call`` runs has parameters whose gradients are computed."""
         value = self._module.value(self._module.fact(Networks).network_of(call))
-        made = next(iter(value.origins)) if len(value.origins) == 1 else None
-        if not isinstance(made, cst.Call):
-            return None
         if isinstance(value.definition, cst.ClassDef):
-            built = self._builds_layers(value.definition) and self._computes_gradients(value.definition)
-            return made if built else None
-        return made if value.name.startswith(_LIBRARIES) or self._has_part_of_library(made) else None
+            return self._builds_layers(value.definition) and self._computes_gradients(value.definition)
+        return value.name.startswith(_LIBRARIES) or self._has_part_of_library(made)
 
     def _builds_layers(self, definition: cst.ClassDef) -> bool:
         """Whether a network has layers with parameters, and none that its constructor is given."""
@@ -312,6 +300,28 @@ class Untrained:
             calls = [item for item in self._tree.calls_in(around) if gradients.carries_gradient(item)]
             self._around[around] = [networks.network_of(item) for item in calls if networks.runs_network(item)]
         return self._around[around]
+
+
+class NetworkRuns(ForestFact):
+    """Where a program runs its networks for a backward pass."""
+
+    @cached_property
+    def by_constructor(self) -> dict[cst.Call, list[cst.Call]]:
+        """What builds a network -> the calls that run it and whose gradients a backward pass computes, in order."""
+        forest, networks = self._forest, self._forest.fact(Networks)
+        found: dict[cst.Call, list[cst.Call]] = {}
+        for call in forest.tree.calls:
+            if not forest.fact(Gradients).carries_gradient(call):
+                continue
+            if not networks.is_forward(call) and not networks.runs_network(call):
+                continue
+            origins = forest.value(networks.network_of(call)).origins
+            made = next(iter(origins)) if len(origins) == 1 else None
+            if not isinstance(made, cst.Call) or forest.fact(Purposes).is_test(call):
+                continue
+            if not forest.fact(GradModes).of(call).is_off:
+                found.setdefault(made, []).append(call)
+        return found
 
 
 def _parameters(optimizer: cst.Call) -> cst.BaseExpression | None:

@@ -11,7 +11,7 @@ from functools import cached_property
 import libcst as cst
 
 from torchlint.model.module import Module
-from torchlint.model.syntax.climbing import climb
+from torchlint.model.syntax.climbing import climb, nearest
 from torchlint.model.training.loops import BACKWARD, STEP, is_backward, is_step
 
 #: Names of the items of a loop over parameters, or of what it iterates over: `p`, `param`, `self.vars`, `fp32_params`.
@@ -23,6 +23,8 @@ _OWN_TENSOR = re.compile(r".*\b(zeros|ones|empty)(_like)?\(.*|[\w.]+\[.*\](\.vie
 _COMPARED = re.compile(r"[<>]|[=!]=(?!\s*(?:None|True|False)\b)")
 _ZEROES = re.compile(r"(\w+)\.grad(\.data)?\.zero_")
 _ADDS = re.compile(r".*\.grad(\.data)?\.add_", re.DOTALL)
+#: What may be a step.
+_REPEATED = (cst.For, cst.While, cst.FunctionDef, cst.Lambda)
 _GRAPHS = (
     "torch.cuda.CUDAGraph",
     "torch.cuda.graph",
@@ -37,9 +39,9 @@ _BEFORE_STEP = ("on_after_backward", "on_before_optimizer_step", "configure_grad
 
 @dataclass(frozen=True, eq=False)
 class ZeroedParameter:
-    """``p.grad.zero_()`` in a loop over parameters."""
+    """``p.grad.zero_()`` in a loop over parameters, or ``p.grad = torch.zeros_like(p)``."""
 
-    call: cst.Call
+    call: cst.Call  #: of ``zero_`` or ``zeros_like``
     loop: cst.For
     name: str  #: of the parameter in the loop
 
@@ -53,9 +55,49 @@ class Zeroing:
     def loops(self) -> Iterator[ZeroedParameter]:
         """The calls that zero the gradients of the parameters in a loop, before new gradients are computed."""
         for call in self._module.methods("zero_"):
-            found = self._in_loop(call)
+            match = _ZEROES.fullmatch(self._module.code(call.node.func))
+            found = self._in_loop(call.node, match[1]) if match is not None and not call.node.args else None
             if found is not None and not self._masks(found.loop):
                 yield found
+        yield from self._assigned
+
+    @cached_property
+    def _assigned(self) -> list[ZeroedParameter]:
+        """Where the gradients become new tensors of zeros at every step, to which the backward pass then adds."""
+        found = []
+        for target, value, statement in self._module.tree.stores:
+            name = target.value if isinstance(target, cst.Attribute) and target.attr.value == "grad" else None
+            if isinstance(name, cst.Name) and isinstance(value, cst.Call) and isinstance(statement, cst.Assign):
+                if self._module.name_of(value.func) == "torch.zeros_like" and self._module.is_own(value):
+                    zeroed = self._in_loop(value, name.value)
+                    if zeroed is not None and self._only_zeroes(zeroed) and self._is_before_backward(zeroed.loop):
+                        found.append(zeroed)
+        return found
+
+    def _only_zeroes(self, zeroed: ZeroedParameter) -> bool:
+        """Whether a loop asks for no gradient, such as whether there is one, and only sets them."""
+        tree = self._module.tree
+        return all(
+            tree.within(node, zeroed.call) or isinstance(tree.parent(node), cst.AssignTarget)
+            for node in tree.attributes_in(zeroed.loop.body)
+            if node.attr.value == "grad"
+        )
+
+    def _is_before_backward(self, loop: cst.For) -> bool:
+        """Whether each run of a block, of a loop or function, begins a backward pass behind ``loop``.
+
+        Nothing in between uses a gradient.
+        """
+        tree = self._module.tree
+        first = bisect_right(self._passes, tree.last(loop), key=tree.index)
+        step = nearest(tree, loop, *_REPEATED)
+        if step is None or first == len(self._passes) or not is_backward(backward := self._passes[first]):
+            return False
+        if nearest(tree, backward, *_REPEATED) is not step:
+            return False
+        used = [tree.index(node) for node in tree.attributes_in(step) if node.attr.value == "grad"]
+        is_used = any(tree.last(loop) < place < tree.index(backward) for place in used)
+        return tree.dominates(loop, backward) and not is_used
 
     @cached_property
     def keeps_tensors(self) -> bool:
@@ -65,30 +107,27 @@ class Zeroing:
             return True
         if any(map(_GRAPHED.search, module.own_imported_names)):
             return True
-        if any(_ADDS.fullmatch(module.code(call.func)) for call in module.methods("add_")):
+        if any(_ADDS.fullmatch(module.code(call.node.func)) for call in module.methods("add_")):
             return True
         for target, value, statement in module.tree.stores:
             if not (isinstance(target, cst.Attribute) and target.attr.value == "grad"):
                 continue
             if isinstance(statement, cst.AugAssign) and isinstance(statement.operator, cst.AddAssign):
                 return True
-            if value is not None and _OWN_TENSOR.fullmatch(module.code(value)):
+            is_zeroed = any(value is item.call for item in self._assigned)
+            if value is not None and not is_zeroed and _OWN_TENSOR.fullmatch(module.code(value)):
                 return True
         return False
 
-    def _in_loop(self, call: cst.Call) -> ZeroedParameter | None:
-        match = _ZEROES.fullmatch(self._module.code(call.func))
-        if match is None or call.args:
-            return None
+    def _in_loop(self, call: cst.Call, name: str) -> ZeroedParameter | None:
+        """What zeroes the gradient of ``name``, if a loop binds that to each parameter."""
         for above, below in climb(self._module.tree, call):
             if isinstance(above, (cst.FunctionDef, cst.Lambda, cst.ClassDef, cst.While)):
                 return None
-            if isinstance(above, cst.If) and (
-                below is not above.body or not self._depends_only_on(above.test, match[1])
-            ):
+            if isinstance(above, cst.If) and (below is not above.body or not self._depends_only_on(above.test, name)):
                 return None
             if isinstance(above, cst.For):
-                return ZeroedParameter(call, above, match[1]) if _over_parameters(above, match[1]) else None
+                return ZeroedParameter(call, above, name) if _over_parameters(above, name) else None
         return None
 
     def _depends_only_on(self, test: cst.CSTNode, item: str) -> bool:

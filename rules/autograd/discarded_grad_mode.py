@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _MODES = ("torch.no_grad", "torch.inference_mode", "torch.enable_grad")
 _NAMES = ("no_grad", "inference_mode", "enable_grad")
-#: What may be a statement, and is no decorator.
+#: What may be a statement, and is not a decorator.
 _STATEMENTS = tuple(
     re.compile(rf"{mode}(?<!@torch\.{mode})(?<!@{mode})[ \t]*(?:\([^()\n]{{0,40}}\))?[ \t]*(?:[;\r\n#]|\Z)")
     for mode in _NAMES

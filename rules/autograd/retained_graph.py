@@ -49,7 +49,7 @@ class RetainedGraph(Rule):
 
     code = "TL406"
     name = "retained-graph"
-    words = (("torch", "import *"), ("retain_graph=True", "retain_graph = True"))
+    words = (("torch", "import *"), ("retain_graph=True", "retain_graph = True", "backward(None, True"))
     demo = ("GPU",)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:

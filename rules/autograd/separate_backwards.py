@@ -57,7 +57,7 @@ class SeparateBackwards(Rule):
 
     code = "TL413"
     name = "separate-backwards"
-    words = ("torch", ".backward(", ("retain_graph=True", "retain_graph = True"))
+    words = ("torch", ".backward(", ("retain_graph=True", "retain_graph = True", "backward(None, True"))
     demo = ("CPU",)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:

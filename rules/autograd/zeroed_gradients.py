@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     import libcst as cst
 
     from torchlint.model.module import Module
+    from torchlint.model.syntax.calls import Call
 
     from ._zeroing import ZeroedParameter
 
@@ -19,7 +20,8 @@ class ZeroedGradients(Rule):
     """Gradients are filled with zeros instead of being set to None.
 
     ## What it does
-    Flags `zero_grad(set_to_none=False)`, and loops over parameters that call `p.grad.zero_()`.
+    Flags `zero_grad(set_to_none=False)`, and loops over parameters that call `p.grad.zero_()`, or that assign
+    `torch.zeros_like(p)` to `p.grad` before the backward pass of a step.
 
     `zero_grad()` without an argument is not flagged: since torch 2.0 it sets the gradients to None.
 
@@ -42,12 +44,12 @@ class ZeroedGradients(Rule):
     Unsafe: a parameter that does not contribute to the loss then has no gradient instead of a gradient of zeros. The
     optimizer skips it, although weight decay or momentum would still have changed it. Code that reads `p.grad` without
     a check gets `None`. If a class of the program may define a `zero_grad` whose default is not True, the fix passes
-    `set_to_none=True`. In a loop, it replaces `p.grad.zero_()` with `p.grad = None` if the call is a statement of its
-    own.
+    `set_to_none=True`. In a loop, it replaces `p.grad.zero_()`, if that is a statement of its own, or the assignment
+    with `p.grad = None`.
 
     ## When to ignore
     Ignore it if something keeps references to the gradient tensors, such as views into one flat buffer or a
-    communication library. A file that captures CUDA graphs, adds to `.grad` itself or creates the tensors in `.grad`
+    communication library. A file that captures CUDA graphs, adds to `.grad` itself or creates other tensors in `.grad`
     itself is not flagged. Neither is a loop between `backward()` and `step()`, which keeps parameters from changing.
 
     ## References
@@ -59,7 +61,10 @@ class ZeroedGradients(Rule):
     name = "zeroed-gradients"
     words = (
         "torch",
-        ("set_to_none=False", "set_to_none = False", "zero_grad(False", ".grad.zero_", ".grad.data.zero_"),
+        (
+            *("set_to_none=False", "set_to_none = False", "zero_grad(False", ".grad.zero_", ".grad.data.zero_"),
+            *(".grad = torch.zeros_like(", '"set_to_none": False', "'set_to_none': False"),
+        ),
     )
     since = (2, 0)
     demo = ("GPU", "CPU")
@@ -71,20 +76,20 @@ class ZeroedGradients(Rule):
             return
         for call in module.methods("zero_grad"):
             argument = _literal_false(module, call)
-            if argument is None:
+            if argument is None and not _unpacks_false(call):
                 continue
             yield self.diagnostic(
                 module,
-                call,
+                call.node,
                 "`zero_grad()` fills gradients with zeros instead of setting them to None",
                 label="`set_to_none` is False",
-                fix=_fix(*_drop_all(module, call, argument)),
+                fix=None if argument is None else _fix(*_drop_all(module, call.node, argument)),
             )
         for zeroed in module.fact(Zeroing).loops():
             yield self.diagnostic(
                 module,
                 zeroed.call,
-                f"`{zeroed.name}.grad.zero_()` fills gradients with zeros instead of setting them to None",
+                f"`{_code(module, zeroed)}` fills gradients with zeros instead of setting them to None",
                 label=f"`{zeroed.name}.grad = None` writes no memory",
                 fix=_fix(f"replace it with `{zeroed.name}.grad = None`", _drop_gradient(module, zeroed)),
             )
@@ -95,20 +100,21 @@ def _fix(message: str, edited: edits.Edits | None) -> Fix | None:
     return None if edited is None else Fix(message, edited, Applicability.UNSAFE, caution)
 
 
-def _literal_false(module: Module, call: cst.Call) -> cst.Arg | None:
+def _literal_false(module: Module, call: Call) -> cst.Arg | None:
     """The argument of a `zero_grad` call that requests zeros."""
-    import libcst as cst
+    argument = call.argument("set_to_none")
+    if argument.literal() != "False" or argument.node is None:
+        return None
+    owner = module.value(call.receiver)
+    is_of_torch = owner.kind is Kind.OPTIMIZER or (owner.kind is Kind.MODULE and owner.sure)
+    is_sure = argument.node.keyword is not None or (is_of_torch and len(call.node.args) == 1)
+    return argument.node if is_sure else None
 
-    for argument in call.args:
-        if not (isinstance(argument.value, cst.Name) and argument.value.value == "False"):
-            continue
-        if argument.keyword is not None and argument.keyword.value == "set_to_none":
-            return argument
-        if argument.keyword is None and len(call.args) == 1 and isinstance(call.func, cst.Attribute):
-            owner = module.value(call.func.value)
-            if owner.kind is Kind.OPTIMIZER or (owner.kind is Kind.MODULE and owner.sure):
-                return argument
-    return None
+
+def _unpacks_false(call: Call) -> bool:
+    """Whether a `zero_grad` call unpacks a dictionary that requests zeros."""
+    argument = call.argument("set_to_none")
+    return argument.node is None and argument.literal() == "False"
 
 
 def _drop_all(module: Module, call: cst.Call, argument: cst.Arg) -> tuple[str, edits.Edits | None]:
@@ -144,16 +150,26 @@ def _default(function: cst.FunctionDef) -> str | None:
     return None
 
 
+def _code(module: Module, zeroed: ZeroedParameter) -> str:
+    """``p.grad.zero_()``, ``p.grad = torch.zeros_like(p)``."""
+    import libcst as cst
+
+    statement = module.tree.parent(zeroed.call)
+    return module.code(statement) if isinstance(statement, cst.Assign) else f"{zeroed.name}.grad.zero_()"
+
+
 def _drop_gradient(module: Module, zeroed: ZeroedParameter) -> edits.Edits | None:
     """`p.grad = None` for `p.grad.zero_()`, and without the `p.grad.detach_()` before it."""
     import libcst as cst
 
     statement = module.tree.statement_of(zeroed.call)
+    if isinstance(statement, cst.Assign) and statement.value is zeroed.call:
+        return edits.replace(module, zeroed.call, "None")
     if not (isinstance(statement, cst.Expr) and statement.value is zeroed.call):
         return None
     edited = edits.replace(module, zeroed.call, f"{zeroed.name}.grad = None")
     for other in module.methods("detach_"):
-        if module.code(other.func) == f"{zeroed.name}.grad.detach_" and module.tree.within(other, zeroed.loop):
-            if module.tree.dominates(other, zeroed.call):
-                edited += edits.delete_statement(module, module.tree.statement_of(other)) or ()
+        if module.code(other.receiver) == f"{zeroed.name}.grad" and module.tree.within(other.node, zeroed.loop):
+            if module.tree.dominates(other.node, zeroed.call):
+                edited += edits.delete_statement(module, module.tree.statement_of(other.node)) or ()
     return edited

@@ -10,7 +10,9 @@ import libcst as cst
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import PARAMETERLESS, Kind
 from torchlint.model.semantics.switches import Switches
+from torchlint.model.syntax.calls import keywords_of
 from torchlint.model.syntax.dotted import last_part
+from torchlint.model.syntax.literals import is_true
 
 from ._conditions import depends_on_tensor, is_tensor
 from ._kinds import BreakKind
@@ -65,7 +67,7 @@ class Break:
 
 
 class Breaks:
-    """Answers for one forest."""
+    """Answers for one file."""
 
     def __init__(self, module: Module) -> None:
         self._module = module
@@ -76,7 +78,7 @@ class Breaks:
         found: list[Break] = []
         for traced in self._traced.functions.values():
             whole = traced.site.option("fullgraph")
-            if whole is not None and isinstance(whole.value, cst.Name) and whole.value.value == "True":
+            if whole is not None and is_true(whole.value):
                 continue  # it would raise an error, or it captures data-dependent operations
             for call in self._traced.calls(traced):
                 kind = self._kind_of_call(call)
@@ -144,7 +146,7 @@ class Breaks:
         return call.func.attr.value == "tolist" and value.kind is Kind.TENSOR and value.sure
 
     def _has_dynamic_shape(self, call: cst.Call, name: str | None) -> bool:
-        keywords = {item.keyword.value for item in call.args if item.keyword is not None}
+        keywords = keywords_of(call).keys()
         if any(item.star for item in call.args):
             return False
         if name == "torch.where":

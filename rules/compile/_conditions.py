@@ -8,18 +8,23 @@ import libcst as cst
 
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.syntax.main_guard import is_main_guard
 
 #: Methods that convert a tensor to one number or a truth value.
 _REDUCTIONS = frozenset({"any", "all", "sum", "mean", "max", "min", "amax", "amin", "norm", "prod", "std", "var"})
 _REDUCING = frozenset(f"torch.{name}" for name in (*_REDUCTIONS, "is_nonzero"))
-#: Conditions under which a place counts as always reached.
-USUAL = re.compile(r"(not )?self\.training|[\w.]+ is not None|isinstance\([\w.]+, (torch\.)?Tensor\)|__name__.*")
+_USUAL = re.compile(r"(not )?self\.training|[\w.]+ is not None|isinstance\([\w.]+, (torch\.)?Tensor\)")
+
+
+def is_usual(module: Module, test: cst.BaseExpression) -> bool:
+    """Whether what is under a condition counts as always reached."""
+    return is_main_guard(test) or _USUAL.fullmatch(module.code(test)) is not None
 
 
 def goes_on(module: Module, test: cst.BooleanOperation) -> bool:
     """Whether the right operand is usually evaluated: ``mask is None and x.any()``, not ``debug and x.any()``."""
-    text = module.code(test.left)
-    return USUAL.fullmatch(text) is not None or text.endswith(" is None") or depends_on_tensor(module, test.left)
+    left = test.left
+    return is_usual(module, left) or module.code(left).endswith(" is None") or depends_on_tensor(module, left)
 
 
 def depends_on_tensor(module: Module, test: cst.BaseExpression) -> bool:

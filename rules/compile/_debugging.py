@@ -10,6 +10,7 @@ import libcst as cst
 from torchlint.model.module import Module
 from torchlint.model.semantics.switches import Switch, Switches
 from torchlint.model.semantics.value import Device
+from torchlint.model.syntax.nodes import HANDLERS
 
 from ._sites import EAGER_BACKENDS, Compile, CompileSites
 
@@ -53,7 +54,7 @@ def is_intended(module: Module, site: Compile) -> bool:
     for above in module.tree.ancestors(site.node):
         if isinstance(above, (cst.If, cst.IfExp)) and _KNOWING.search(module.code(above.test)):
             return True
-        if isinstance(above, cst.ExceptHandler):
+        if isinstance(above, HANDLERS):
             return True
     for other in module.fact(CompileSites).for_speed:
         if module.tree.exclusive(site.node, other.node) or _target(module, site) == _target(module, other):

@@ -9,7 +9,8 @@ import libcst as cst
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.version_checks import VersionChecks
-from torchlint.model.syntax.climbing import climb
+from torchlint.model.syntax.conditions import ConditionKind, conditions
+from torchlint.model.training.function_words import measuring
 from torchlint.model.training.loops import LoopKind, Loops
 
 from ._execution import Execution
@@ -21,9 +22,11 @@ _PER_STEP = frozenset({"forward", "__call__", "training_step", "validation_step"
 #: Decorators that register a function as an operator, whose calls run the function.
 _CUSTOM_OPS = frozenset(f"torch.library.{name}" for name in ("custom_op", "impl", "triton_op"))
 #: Functions that measure compilation.
-_MEASURES = re.compile(r"bench|profil|time|timing|test|sweep|measur|compar|autotune", re.I)
+_MEASURES = measuring("time", "timing", "test", "sweep", "compar", "autotune")
 #: Loop variables that contain one setting per iteration.
 _CONFIGURATION = re.compile(r"size|len|shape|dim|mode|backend|dtype|conf|cfg|model|device|fn|func|seed|name", re.I)
+#: Code that other code replaces.
+_OTHERWISE = frozenset({ConditionKind.HANDLER, ConditionKind.CASE})
 _MEMO = frozenset({"functools.lru_cache", "functools.cache", "functools.cached_property"})
 
 
@@ -88,21 +91,20 @@ def _is_run_per_item(module: Module, site: Compile, loop: cst.For | cst.While) -
         return False
     if not isinstance(loop.iter, (cst.Name, cst.Attribute)):
         return False
-    names = [node.value for node in module.tree.nodes_in(loop.target) if isinstance(node, cst.Name)]
+    names = module.tree.names_in(loop.target)
     return not any(_CONFIGURATION.search(name) for name in names)
 
 
 def _is_unconditional(module: Module, node: cst.CSTNode, outer: cst.CSTNode) -> bool:
     """Whether there is at most a plain flag between the two: `if self.fast:`, not `if self.fast is None:`."""
-    for above, child in climb(module.tree, node, outer):
-        if isinstance(above, (cst.ExceptHandler, cst.Else, cst.MatchCase, cst.Lambda)):
+    checks = module.fact(VersionChecks)
+    for item in conditions(module.tree, node, outer):
+        if item.kind in _OTHERWISE or isinstance(item.part, cst.Else) or isinstance(item.node, cst.Lambda):
             return False
-        if isinstance(above, cst.If) and child is not above.test:
-            if not isinstance(above.test, (cst.Name, cst.Attribute)) and not module.fact(VersionChecks).probes(
-                above.test
-            ):
+        if item.kind is ConditionKind.BRANCH and not isinstance(item.test, (cst.Name, cst.Attribute)):
+            if item.test is None or not checks.probes(item.test):
                 return False
-    return not any(True for _ in module.fact(VersionChecks).left_before(node))
+    return not any(True for _ in checks.left_before(node))
 
 
 def _is_invariant(module: Module, site: Compile, loop: cst.CSTNode) -> bool:

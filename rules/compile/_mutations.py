@@ -8,14 +8,12 @@ from dataclasses import dataclass
 import libcst as cst
 
 from torchlint.model.module import Module
-from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.semantics.knowledge import LIST_ADDING, Kind
 from torchlint.model.syntax.parameters import first_parameter
 from torchlint.model.syntax.scopes import Binding
 
 from ._kinds import StateKind
 from ._traced import Traced, TracedCode
-
-_GROWS = frozenset({"append", "extend", "insert", "appendleft"})
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +28,7 @@ class Mutation:
 
 
 class Mutations:
-    """Answers for one forest."""
+    """Answers for one file."""
 
     def __init__(self, module: Module) -> None:
         self._module = module
@@ -49,7 +47,7 @@ class Mutations:
                 made = self._made(target, traced)
                 if made is None or _kind_of_value(made.value) is not wanted:
                     continue
-                if not self._is_reset(target, made, traced):
+                if not self._is_reset(target, made):
                     found.append(Mutation(node, traced, self._module.code(target), made, wanted))
         yield from sorted(found, key=lambda item: self._module.tree.index(item.node))
 
@@ -69,7 +67,7 @@ class Mutations:
             amount = self._module.value(node.value)
             return (node.target, StateKind.NUMBER) if amount.kind in (Kind.NUMBER, Kind.UNKNOWN, Kind.OTHER) else None
         call = node.value
-        if isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute) and call.func.attr.value in _GROWS:
+        if isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute) and call.func.attr.value in LIST_ADDING:
             return call.func.value, StateKind.LIST
         return None
 
@@ -108,8 +106,8 @@ class Mutations:
             return self._module.code(statement.value.left) == self._module.code(statement.targets[0].target)
         return isinstance(statement, cst.AugAssign)
 
-    def _is_reset(self, target: cst.BaseExpression, made: Binding, traced: Traced) -> bool:
-        """Whether the compiled code, or for a list anything, resets it: it then has few values."""
+    def _is_reset(self, target: cst.BaseExpression, made: Binding) -> bool:
+        """Whether compiled code, or for a list or dictionary any code, resets it: it then has few values."""
         tree, name = self._module.tree, made.name
         if isinstance(target, cst.Name):
             bound = tree.scopes[tree.root_of(made.node)].bindings[name]
@@ -122,8 +120,7 @@ class Mutations:
         ]
         stores = [statement for statement in stores if not self._counts_on(statement)]
         if _kind_of_value(made.value) is not StateKind.NUMBER:
-            clears = [call for call in self._module.methods("clear", "pop") if _last(call.func) == name]
-            return bool(stores or clears)
+            return bool(stores) or any(_last(call.receiver) == name for call in self._module.methods("clear", "pop"))
         return any(self._module.function_of(statement) in self._traced.functions for statement in stores)
 
 
@@ -137,9 +134,8 @@ def _kind_of_value(value: cst.BaseExpression | None) -> StateKind | None:
     return StateKind.DICT if isinstance(value, cst.Dict) else None
 
 
-def _last(func: cst.BaseExpression) -> str:
-    """``losses`` of ``self.losses.clear``."""
-    owner = func.value if isinstance(func, cst.Attribute) else None
+def _last(owner: cst.BaseExpression) -> str:
+    """``losses`` of ``self.losses``, and of ``f().losses``."""
     if isinstance(owner, cst.Attribute):
         return owner.attr.value
     return owner.value if isinstance(owner, cst.Name) else ""

@@ -9,6 +9,7 @@ import libcst as cst
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.version_checks import VersionChecks
 from torchlint.model.syntax.climbing import climb
+from torchlint.model.syntax.main_guard import is_main_guard
 
 from ._coverage import Coverage, Function
 from ._execution import Execution
@@ -107,7 +108,7 @@ class Redundant(ForestFact):
         if self._version_checks.probes(test):
             return True
         return any(
-            (isinstance(node, cst.Name) and node.value == "__name__")
+            (isinstance(node, cst.Comparison) and is_main_guard(node))
             or (isinstance(node, cst.Call) and self._names.resolve(node.func) == "torch.cuda.is_available")
             for node in self._tree.nodes_in(test)
         )

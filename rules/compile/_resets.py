@@ -9,13 +9,15 @@ import libcst as cst
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.climbing import climb
+from torchlint.model.syntax.nodes import HANDLERS
+from torchlint.model.training.function_words import measuring
 from torchlint.model.training.loops import LoopKind, Loops
 
 from ._execution import Execution
 from ._sites import CompileSites
 
 #: Functions that measure or compare, and start every iteration without compiled code.
-_MEASURES = re.compile(r"bench|profil|time|timing|warm|test|sweep|measur|compar|autotune|repro|accuracy", re.I)
+_MEASURES = measuring("time", "timing", "warm", "test", "sweep", "compar", "autotune", "repro", "accuracy")
 #: Loop variables that contain one configuration per iteration.
 _CONFIGURATIONS = re.compile(
     r"size|len|dim|width|depth|mode|backend|dtype|config|cfg|model|device|fold|trial|seed|case|arm|variant|shape|bs$|"
@@ -50,7 +52,7 @@ def _needs_compiled_code(module: Module, loop: cst.For | cst.While) -> bool:
     if module.fact(Loops).of(loop).kind is not LoopKind.OTHER:
         return True
     if isinstance(loop, cst.For):
-        names = [node.value for node in module.tree.nodes_in(loop.target) if isinstance(node, cst.Name)]
+        names = module.tree.names_in(loop.target)
         if isinstance(loop.iter, (cst.List, cst.Tuple)) or any(_CONFIGURATIONS.search(name) for name in names):
             return False
     return module.fact(Execution).runs_one_in(loop)
@@ -66,7 +68,7 @@ def _always_runs(module: Module, node: cst.CSTNode, outer: cst.CSTNode) -> bool:
     for above, child in climb(module.tree, node):
         if above is outer:
             return True
-        if isinstance(above, (cst.ExceptHandler, cst.Finally, cst.MatchCase, cst.Else)):
+        if isinstance(above, (*HANDLERS, cst.Finally, cst.MatchCase, cst.Else)):
             return False
         if isinstance(above, cst.If) and child is not above.test and not _COMPILING.search(module.code(above.test)):
             return False

@@ -11,6 +11,7 @@ import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.syntax.literals import is_true
 
 OPTIONS = frozenset({"fullgraph", "dynamic", "backend", "mode", "options", "disable"})
 #: Backends that do not optimize, for debugging and for tests: ``eager``, ``aot_eager_decomp_partition``.
@@ -39,7 +40,7 @@ class Compile:
     def debugging(self) -> cst.Arg | None:
         """The argument that prevents optimization: ``backend="eager"``, ``disable=True``."""
         disable, backend = self.option("disable"), self.option("backend")
-        if disable is not None and isinstance(disable.value, cst.Name) and disable.value.value == "True":
+        if disable is not None and is_true(disable.value):
             return disable
         if backend is not None and isinstance(backend.value, cst.SimpleString):
             text = backend.value.evaluated_value

@@ -11,15 +11,16 @@ import libcst as cst
 from torchlint.model.module import Module
 from torchlint.model.semantics.objects import ObjectFlow
 from torchlint.model.syntax.climbing import climb
+from torchlint.model.syntax.nodes import HANDLERS
 
-from ._conditions import USUAL, goes_on
+from ._conditions import goes_on, is_usual
 from ._execution import Execution
 from ._sites import Compile, CompileSites
 
 #: The maximum number of calls that compiled code is followed into: a model, its blocks, their layers.
 _DEPTH = 3
 #: What code is in that may not be reached.
-_CONDITIONAL = frozenset({cst.ExceptHandler, cst.MatchCase, cst.Raise, cst.Assert})
+_CONDITIONAL = frozenset({*HANDLERS, cst.MatchCase, cst.Raise, cst.Assert})
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +33,7 @@ class Traced:
 
 
 class TracedCode:
-    """Answers for one forest."""
+    """Answers for one file."""
 
     def __init__(self, module: Module) -> None:
         self._module = module
@@ -81,6 +82,6 @@ class TracedCode:
             if type(above) is cst.BooleanOperation and child is above.right and not goes_on(module, above):
                 return False
             if isinstance(above, (cst.If, cst.IfExp)) and child is not above.test:
-                if child is not above.body or not USUAL.fullmatch(module.code(above.test)):
+                if child is not above.body or not is_usual(module, above.test):
                     return False
         return False

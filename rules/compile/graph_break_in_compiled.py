@@ -139,13 +139,14 @@ def _fix(module: Module, found: Break) -> Fix | None:
     import libcst as cst
 
     from torchlint.model.semantics.effects import only_computes
+    from torchlint.model.syntax.calls import keyword
 
     statement = edits.statement_of_call(module, found.node)
     if found.kind is not BreakKind.OUTPUT or statement is None or not isinstance(found.node, cst.Call):
         return None
     if not all(only_computes(module, part) for part in (found.node.func, *found.node.args)):
         return None
-    if any(item.keyword is not None and item.keyword.value == "file" for item in found.node.args):
+    if keyword(found.node, "file") is not None:
         return None  # what it prints may be read again
     edited = edits.delete_statement(module, statement)
     return None if edited is None else Fix("delete this statement", edited, Applicability.UNSAFE, "removes the output")

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     import libcst as cst
 
     from torchlint.model.module import Module
+    from torchlint.model.syntax.calls import Call
 
 _MODES = frozenset({"default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"})
 _BACKENDS = frozenset({"inductor", "eager", "aot_eager", "cudagraphs", "onnxrt", "openxla", "tvm", "tensorrt"})
@@ -59,13 +60,11 @@ class PositionalCompileMode(Rule):
     since = (2, 0)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
-        for node in module.methods("compile"):
-            if not module.is_own(node) or any(item.star for item in node.args):
-                continue
-            argument = _misplaced(module, node)
+        for call in module.own_methods("compile"):
+            argument = _misplaced(module, call) if not call.opaque else None
             if argument is None:
                 continue
-            keyword = _keyword(argument)
+            node, keyword = call.node, _keyword(argument)
             yield self.diagnostic(
                 module,
                 argument,
@@ -75,22 +74,22 @@ class PositionalCompileMode(Rule):
             )
 
 
-def _misplaced(module: Module, node: cst.Call) -> cst.Arg | None:
+def _misplaced(module: Module, call: Call) -> cst.Arg | None:
     """The positional argument that a call of `torch.compile`, or of a module's `compile`, does not take."""
     import libcst as cst
 
     from torchlint.model.semantics.knowledge import Kind
 
-    given = [item for item in node.args if item.keyword is None]
-    name = module.name_of(node.func)
+    given = [item for item in call.node.args if item.keyword is None]
+    name = module.name_of(call.node.func)
     if name == "torch.compile":
         if given and isinstance(given[0].value, cst.SimpleString):
             return given[0]
         return given[1] if len(given) > 1 and isinstance(given[1].value, cst.SimpleString) else None
-    if name is not None or not isinstance(node.func, cst.Attribute) or not given:
+    if name is not None or not given:
         return None
-    owner = module.value(node.func.value)
-    if owner.kind is not Kind.MODULE or not owner.sure or module.definitions.called(node, module.values):
+    owner = module.value(call.receiver)
+    if owner.kind is not Kind.MODULE or not owner.sure or module.definitions.called(call.node, module.values):
         return None
     if owner.definition is None and not owner.name.startswith("torch.nn."):
         return None
@@ -108,13 +107,16 @@ def _keyword(argument: cst.Arg) -> str | None:
 
 
 def _fix(module: Module, node: cst.Call, argument: cst.Arg, keyword: str | None) -> Fix | None:
-    import libcst as cst
 
-    if keyword is None or any(item.keyword is not None and item.keyword.value == keyword for item in node.args):
+    from torchlint.model.syntax.calls import keywords_of
+    from torchlint.model.syntax.climbing import nearest
+    from torchlint.model.syntax.nodes import TRIES
+
+    if keyword is None or keyword in keywords_of(node):
         return None
     if sum(item.keyword is None for item in node.args) > node.args.index(argument) + 1:
         return None  # another one follows
-    caught = any(isinstance(above, cst.Try) for above in module.tree.ancestors(node))
+    caught = nearest(module.tree, node, *TRIES) is not None
     return Fix(
         f"pass `{keyword}=`",
         edits.name_argument(module, argument, keyword),

@@ -104,7 +104,7 @@ def _is_saved(module: Module, node: cst.CSTNode) -> bool:
     import libcst as cst
 
     saved = [call.node.args[0].value for call in module.calls("torch.jit.save") if call.node.args]
-    saved += [call.func.value for call in module.methods("save") if isinstance(call.func, cst.Attribute)]
+    saved += [call.receiver for call in module.methods("save")]
     statement = module.tree.statement_of(node)
     for value in saved:
         if value is node:

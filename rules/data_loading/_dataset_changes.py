@@ -11,7 +11,7 @@ from torchlint.model.data.loaders import Loaders
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.calls import Call
-from torchlint.model.syntax.dotted import dotted_name
+from torchlint.model.syntax.dotted import PARTS, base_of, dotted_name, prefixes
 from torchlint.model.training.loops import Loops
 
 #: Methods that only return information about a dataset.
@@ -69,23 +69,22 @@ class DatasetChanges:
             same = self._module.function_of(node) is self._module.function_of(loader.node)
             if same or self._module.value(node).kind is not Kind.SEQUENCE:
                 return True
-        while isinstance(node, (cst.Attribute, cst.Subscript)):
-            if isinstance(node, cst.Attribute) and node.attr.value == "dataset":
-                value = self._module.value(node.value)
+        for part in (node, *prefixes(node)):
+            if isinstance(part, cst.Attribute) and part.attr.value == "dataset":
+                value = self._module.value(part.value)
                 if value.kind is Kind.LOADER:
                     return not value.origins or loader.node in value.origins
-            node = node.value
-        value = self._module.value(node)
+        value = self._module.value(base_of(node, PARTS))
         return value.kind is Kind.DATASET and bool(value.origins & self._module.value(given).origins)
 
     def _is_same_name(self, node: cst.CSTNode, given: cst.BaseExpression | None, loader: Call) -> bool:
         """Whether two equal dotted names begin with the same variable: another script has its own names."""
         if self._tree.root_of(node) is self._tree.root_of(loader.node):
             return True
-        first, second = _head(node), _head(given)
-        if first is None or second is None:
+        first, second = base_of(node, {cst.Attribute}), base_of(given, {cst.Attribute})
+        if not (isinstance(first, cst.Name) and isinstance(second, cst.Name)):
             return False
-        bound = [{binding.node for binding in self._module.names.bindings(head)} for head in (first, second)]
+        bound = [{binding.node for binding in self._module.names.bindings(base)} for base in (first, second)]
         return not bound[0].isdisjoint(bound[1])
 
     def _comes_before(self, node: cst.CSTNode, epochs: cst.CSTNode) -> bool:
@@ -112,18 +111,10 @@ class DatasetChanges:
 
     def _constructs_dataset(self, function: cst.FunctionDef) -> bool:
         """Whether a function is the constructor of a dataset, which changes the dataset that it wraps."""
-        owner = self._tree.class_of(function) if function.name.value == "__init__" else None
-        return owner is not None and self._module.values.instance(owner).kind is Kind.DATASET
+        return function.name.value == "__init__" and self._module.values.object_of(function).kind is Kind.DATASET
 
     def _makes_dataset(self, function: cst.FunctionDef, loader: Call) -> bool:
         """Whether a function creates the dataset of ``loader`` and returns it: what it changes, it changes before."""
         made = self._module.value(loader.argument("dataset").value).origins
         returned = (self._module.value(item).origins for item in self._module.definitions.returns(function) if item)
         return any(self._tree.within(origin, function) for origins in returned for origin in origins & made)
-
-
-def _head(node: cst.CSTNode | None) -> cst.Name | None:
-    """``data`` of ``data.train.items``."""
-    while isinstance(node, cst.Attribute):
-        node = node.value
-    return node if isinstance(node, cst.Name) else None

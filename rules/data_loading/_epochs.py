@@ -19,6 +19,7 @@ from torchlint.model.semantics.options import Options
 from torchlint.model.semantics.value import Value, iterated
 from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.dotted import called_name, dotted_name, is_attribute_of_self, last_part
+from torchlint.model.syntax.nodes import HANDLERS, Handler
 from torchlint.model.syntax.scopes import COMPREHENSIONS
 from torchlint.model.training.function_words import words_of
 from torchlint.model.training.loops import Loops
@@ -85,7 +86,7 @@ class Epochs:
         found: dict[cst.CSTNode, list[cst.CSTNode]] = {}
         names = self._module.names
         named = (name for name in names.calls if name in _ITERATORS or _NAMES_PASS.search(last_part(name)))
-        iterators = self._module.methods("__iter__")
+        iterators = (call.node for call in self._module.methods("__iter__"))
         taking = dict.fromkeys((*names.calls_of(*named), *iterators, *self._tree.calls_where(_NAMES_PASS.search)))
         for call in sorted(taking, key=self._tree.index):
             given: list[cst.BaseExpression] = []
@@ -180,10 +181,10 @@ class Epochs:
         found = (self._repeated(place, loader, depth - 1) for place in places)
         return next((loop for loop in found if loop is not None), None)
 
-    def _restart(self, place: cst.CSTNode, loop: cst.CSTNode) -> cst.ExceptHandler | None:
+    def _restart(self, place: cst.CSTNode, loop: cst.CSTNode) -> Handler | None:
         """The handler, in a loop, that starts a new pass where one has ended: ``except StopIteration: ...``."""
         above = self._tree.ancestors(place) if isinstance(place, cst.Call) else ()
-        handlers = (node for node in above if isinstance(node, cst.ExceptHandler) and self._tree.within(node, loop))
+        handlers = (node for node in above if isinstance(node, HANDLERS) and self._tree.within(node, loop))
         return next(handlers, None)
 
     def _is_made_once(self, node: cst.CSTNode, loop: cst.CSTNode) -> bool:
@@ -247,7 +248,7 @@ class Epochs:
             return []
         return [origin for origin in value.origins if isinstance(origin, cst.Call)]
 
-    def _builds(self, loop: cst.For | cst.While | cst.ExceptHandler, place: cst.CSTNode, loader: Call) -> bool:
+    def _builds(self, loop: cst.For | cst.While | Handler, place: cst.CSTNode, loader: Call) -> bool:
         """Whether an iteration of ``loop``, or a handler in it, builds the loader, by its function or its object.
 
         If ``place`` iterates over an object that is created before the loop, others that it creates do not matter.
@@ -305,8 +306,8 @@ class Epochs:
             if isinstance(part, cst.Name):
                 bound = [item.value for item in self._module.names.bindings(part) if item.value is not None]
                 taken += [self._innermost(item, loader) for item in bound if isinstance(item, cst.BaseExpression)]
-        targets = {node.value for node in self._tree.nodes_in(loop.target) if isinstance(node, cst.Name)}
-        names = [node for part in taken for node in self._tree.nodes_in(part) if isinstance(node, cst.Name)]
+        targets = self._tree.names_in(loop.target)
+        names = [node for part in taken for node in self._tree.inside(part, cst.Name)]
         return any(node.value in targets and not self._is_of_comprehension(node) for node in names)
 
     def _is_of_comprehension(self, node: cst.Name) -> bool:

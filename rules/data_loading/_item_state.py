@@ -9,12 +9,14 @@ import libcst as cst
 from torchlint.model.data.datasets import Datasets
 from torchlint.model.data.loading import Loading
 from torchlint.model.module import Module
+from torchlint.model.semantics.knowledge import ADDING
 from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.climbing import climb
-from torchlint.model.syntax.dotted import called_name
+from torchlint.model.syntax.dotted import PARTS_AND_RESULTS, called_name, prefixes
+from torchlint.model.syntax.nodes import HANDLERS
 
 #: Methods that change their object.
-_CHANGING = frozenset("append appendleft extend insert add update setdefault pop popleft remove discard clear".split())
+_CHANGING = ADDING | {"pop", "popleft", "remove", "discard", "clear"}
 #: Methods that only set up or close an object.
 _OF_THE_OBJECT = frozenset({"__init__", "__getstate__", "__setstate__", "__del__", "__exit__", "close"})
 
@@ -63,16 +65,14 @@ def _stores(
                 [call.func.value] if isinstance(call.func, cst.Attribute) and called_name(call) in _CHANGING else []
             )
         for target in changed:
-            owner = _owner(module, target, function)
+            owner = _owner(module, target)
             if owner is not None and isinstance(node, cst.BaseSmallStatement):
                 yield owner, node
 
 
-def _owner(module: Module, target: cst.BaseExpression, function: cst.FunctionDef) -> cst.Name | cst.Attribute | None:
+def _owner(module: Module, target: cst.BaseExpression) -> cst.Name | cst.Attribute | None:
     """``self.x`` of ``self.x[0].y``, or a global name; None for a local variable of the function."""
-    node, inner = target, target
-    while isinstance(node, (cst.Attribute, cst.Subscript, cst.Call)):
-        node, inner = (node.func if isinstance(node, cst.Call) else node.value), node
+    inner, node = [target, target, *prefixes(target, PARTS_AND_RESULTS)][-2:]
     if not isinstance(node, cst.Name):
         return None
     if node.value == "self":
@@ -97,7 +97,7 @@ def _is_cached(
     """Whether the function checks whether the value exists already: a cache, a file that is opened on demand."""
     if isinstance(statement, cst.AugAssign):
         return False
-    if any(isinstance(above, cst.ExceptHandler) for above, _ in climb(module.tree, statement, function)):
+    if any(isinstance(above, HANDLERS) for above, _ in climb(module.tree, statement, function)):
         return True
     tests = [node.test for node in module.tree.nodes_in(function.body) if isinstance(node, (cst.If, cst.IfExp))]
     return any(_names(part) == _name(owner) for test in tests for part in module.tree.nodes_in(test))

@@ -15,9 +15,8 @@ from torchlint.model.semantics.dispatch import Dispatch
 from torchlint.model.semantics.invariance import Invariance
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.calls import Call
-from torchlint.model.syntax.climbing import climb
+from torchlint.model.syntax.conditions import ConditionKind, conditions
 from torchlint.model.syntax.dotted import called_name, dotted_name, last_part
-from torchlint.model.syntax.exits import ends_with
 from torchlint.model.syntax.parameters import owner_of
 from torchlint.model.training.intervals import Intervals
 from torchlint.model.training.loops import Loop, LoopKind, Loops
@@ -128,7 +127,7 @@ class RebuiltLoaders:
         if loop.kind is LoopKind.OTHER or loop.loaders:
             return False
         if isinstance(loop.node, cst.For):
-            names = [node.value for node in self._tree.nodes_in(loop.node.target) if isinstance(node, cst.Name)]
+            names = self._tree.names_in(loop.node.target)
             if any(_EXPERIMENTS.search(name) for name in names) or not self._counts(loop.node.iter):
                 return False
         return not any(self._sets_up(call) for call in self._tree.calls_in(loop.node.body))
@@ -151,29 +150,21 @@ class RebuiltLoaders:
     def _conditions(self, node: cst.CSTNode, outer: cst.CSTNode) -> list[cst.BaseExpression] | None:
         """The conditions under which ``outer`` reaches ``node``; None if it depends on anything else than settings."""
         found = []
-        for above, child in climb(self._tree, node, outer):
-            if isinstance(above, cst.If) and (child is above.test or self._module.fact(Intervals).counts(above.test)):
-                continue  # `if validate(model) > best:`, `if epoch % 5 == 0:`
-            if isinstance(above, cst.If) and _is_of_settings(self._tree.nodes_in(above.test)):
-                found.append(above.test)  # `if args.validate:`
-                continue
-            if isinstance(above, cst.For) and isinstance(outer, cst.FunctionDef):
+        for item in conditions(self._tree, node, outer):
+            if isinstance(item.node, cst.If) and item.kind is ConditionKind.BRANCH:
+                if self._module.fact(Intervals).counts(item.node.test):
+                    continue  # `if epoch % 5 == 0:`
+                if not _is_of_settings(self._tree.nodes_in(item.node.test)):
+                    return None
+                found.append(item.node.test)  # `if args.validate:`
+            elif item.kind is ConditionKind.EXIT:
+                if item.leaves_by(cst.Continue, cst.Return):
+                    return None
+            elif isinstance(item.node, cst.For) and isinstance(outer, cst.FunctionDef):
                 continue  # `for dataset in datasets:`, at each call of the function
-            if isinstance(above, (cst.If, cst.IfExp, cst.ExceptHandler, cst.Match, cst.Lambda, cst.BooleanOperation)):
-                return None
-            if isinstance(above, (cst.For, cst.While)) and child is getattr(above, "iter", None):
-                continue  # `for batch in DataLoader(...)`
-            if isinstance(above, (cst.For, cst.While, cst.FunctionDef, cst.ClassDef)):
-                return None
-            if isinstance(above, cst.IndentedBlock) and any(
-                isinstance(item, cst.If) and ends_with(item.body, cst.Continue, cst.Return)
-                for item in above.body[: self._position(above, child)]
-            ):
+            elif item.kind is not ConditionKind.TRY:
                 return None
         return found
-
-    def _position(self, block: cst.IndentedBlock, child: cst.CSTNode) -> int:
-        return next((index for index, item in enumerate(block.body) if item is child), 0)
 
     # -- the loader
 
@@ -241,7 +232,7 @@ class RebuiltLoaders:
         self, function: cst.FunctionDef, used: list[cst.BaseExpression], call: cst.Call
     ) -> list[cst.BaseExpression] | None:
         """What ``call`` passes for the parameters of ``function`` in ``used``; None if that is not seen."""
-        names = [part for item in used for part in self._tree.nodes_in(item) if isinstance(part, cst.Name)]
+        names = [part for item in used for part in self._tree.inside(item, cst.Name)]
         bound = dict.fromkeys(binding.node for name in names for binding in self._module.names.bindings(name))
         params = [node for node in bound if isinstance(node, cst.Param) and owner_of(self._tree, node) is function]
         found = []

@@ -11,9 +11,8 @@ import libcst as cst
 from torchlint.model.module import Module
 from torchlint.model.semantics.dispatch import Dispatch
 from torchlint.model.semantics.knowledge import Kind
-from torchlint.model.syntax.climbing import climb
+from torchlint.model.syntax.conditions import ConditionKind, conditions
 from torchlint.model.syntax.dotted import dotted_name
-from torchlint.model.syntax.exits import ends_with
 from torchlint.model.syntax.parameters import first_parameter
 from torchlint.model.training.purpose import Purposes
 
@@ -38,6 +37,8 @@ _PARTIAL = frozenset(
     "mmap_mode mmap nrows skiprows chunksize iterator filters columns usecols count offset where start stop key "
     "frame_offset num_frames frames max_rows variable_names".split()
 )
+#: What does not count as a condition: a file may be read for each of several names.
+_PASSED = frozenset({ConditionKind.LOOP, ConditionKind.ELSE, ConditionKind.TRY})
 _WHOLE = frozenset({"read", "readlines"})  #: methods of a file that read all of it
 #: Functions and methods whose result depends on their arguments alone.
 _PATHS = ("os.path.", "pathlib.", "posixpath.")
@@ -82,7 +83,7 @@ class ReparsedFiles:
     def _ways(self, function: cst.FunctionDef, depth: int) -> Iterator[tuple[cst.Call, ...]]:
         """The calls by which each ``__getitem__`` of a dataset always runs a function, the innermost first."""
         definition = self._tree.class_of(function)
-        if definition is not None and self._own_method(definition) is function:
+        if definition is not None and self._tree.own_method(definition, "__getitem__") is function:
             made = self._module.values.instance(definition)
             if made.kind is Kind.DATASET and made.sure and self._uses_index(function):
                 yield ()
@@ -94,10 +95,6 @@ class ReparsedFiles:
             outer = self._module.function_of(call)
             if outer is not None and self._runs_always(call, outer):
                 yield from ((call, *calls) for calls in self._ways(outer, depth - 1))
-
-    def _own_method(self, definition: cst.ClassDef) -> cst.FunctionDef | None:
-        found = [item.node for item in self._tree.scopes[definition].bindings.get("__getitem__", ())]
-        return found[0] if len(found) == 1 and isinstance(found[0], cst.FunctionDef) else None
 
     def _uses_index(self, method: cst.FunctionDef) -> bool:
         names = [item.name.value for item in method.params.params[1:2]]
@@ -251,16 +248,15 @@ class ReparsedFiles:
 
     def _runs_always(self, node: cst.CSTNode, function: cst.FunctionDef) -> bool:
         """Whether each call of ``function`` runs ``node``: no ``if self.file is None`` or cache is in between."""
-        for above, child in climb(self._tree, node, function):
-            if isinstance(above, (cst.If, cst.IfExp)) and child is not above.test:
-                if not self._is_flag(above.test, is_off=child is above.orelse):
+        for item in conditions(self._tree, node, function):
+            if item.kind is ConditionKind.BRANCH:
+                if item.test is None or not self._is_flag(item.test, is_off=item.is_else):
                     return False
-            if isinstance(above, (cst.ExceptHandler, cst.Match, cst.Lambda, cst.FunctionDef, cst.BooleanOperation)):
+            elif item.kind is ConditionKind.EXIT:
+                if item.leaves_by(cst.Return):
+                    return False
+            elif item.kind not in _PASSED:
                 return False
-            if isinstance(above, cst.IndentedBlock):
-                before = above.body[: next(i for i, item in enumerate(above.body) if item is child)]
-                if any(isinstance(item, cst.If) and ends_with(item.body, cst.Return) for item in before):
-                    return False
         return True
 
     def _is_flag(self, test: cst.BaseExpression, *, is_off: bool = False) -> bool:

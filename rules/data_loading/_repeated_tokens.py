@@ -12,6 +12,7 @@ from torchlint.model.data.devices import Devices
 from torchlint.model.data.loaders import Loaders
 from torchlint.model.module import Module
 from torchlint.model.semantics.configuration import Configuration
+from torchlint.model.syntax.calls import keyword
 from torchlint.model.syntax.dotted import called_name
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.loops import LoopKind, Loops
@@ -77,9 +78,9 @@ def _takes_texts(module: Module, call: cst.Call) -> bool:
     given = next((item.value for item in call.args if not item.star), None)
     if given is None or isinstance(given, (cst.SimpleString, cst.FormattedString)):
         return False
-    if any(item.keyword is not None and item.keyword.value in ("images", "image", "audio") for item in call.args):
+    if keyword(call, "images", "image", "audio") is not None:
         return False
-    names = {node.value for node in module.tree.nodes_in(given) if isinstance(node, cst.Name)}
+    names = module.tree.names_in(given)
     if any(isinstance(node, cst.Subscript) for node in module.tree.nodes_in(given)):
         return True
     return bool(names - {"self"}) and not isinstance(given, cst.Attribute)

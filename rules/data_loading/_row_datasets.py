@@ -90,7 +90,7 @@ class RowLoaders:
         fed = self._module.fact(Loading).feeds_network(loader)
         if fed is None or not isinstance(fed.forward, cst.Call):
             return None
-        names = {node.value: node for node in self._module.tree.nodes_in(fed.node) if isinstance(node, cst.Name)}
+        names = {node.value: node for node in self._module.tree.inside(fed.node, cst.Name)}
         networks = [node for node in names.values() if self._module.value(node).kind is Kind.MODULE]
         are_tiny = all(map(self._module.fact(Sizes).is_tiny, (fed.forward.func, *networks)))
         return RowCost.TINY_NETWORK if are_tiny else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection
 
+from torchlint.model.semantics.knowledge import LIST_ADDING
 from torchlint.rule.bindings import Function
 from torchlint.rule.sketch import Sketch, called_name, root_of
 
@@ -19,9 +20,8 @@ _SAME = frozenset(
     "div div_ sub sub_ mul mul_ add add_ clamp clamp_ astype copy "
     "Variable from_numpy tensor as_tensor FloatTensor ascontiguousarray stack array asarray".split()
 )
-#: Packages that contain functions and classes, but no networks; methods of lists.
+#: Packages that contain functions and classes, but no networks.
 _LIBRARIES = frozenset({"torch", "numpy", "math", "os", "time", "random", "re", "json", "logging"})
-_OF_LISTS = frozenset({"append", "extend", "insert"})
 
 
 def may_run_samples(sketch: Sketch) -> bool:
@@ -64,7 +64,7 @@ def _is_run(sketch: Sketch, call: ast.Call, body: Collection[ast.stmt]) -> bool:
     if isinstance(call.func, ast.Attribute):
         if call.func.attr == "generate":
             return "okenizer" in sketch.text
-        if call.func.attr in _OF_LISTS:
+        if call.func.attr in LIST_ADDING:
             return False
     elif isinstance(call.func, ast.Name):
         made = sketch.values(call.func.id)

@@ -10,7 +10,7 @@ from functools import cached_property
 import libcst as cst
 
 from torchlint.model.module import Module
-from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.semantics.knowledge import ADDING, Kind
 from torchlint.model.semantics.value import Role
 from torchlint.model.syntax.dotted import dotted_name, last_name
 from torchlint.model.syntax.parameters import parameters_of
@@ -26,7 +26,7 @@ from ._singles import Singles
 from ._windows import Windows
 
 #: Methods that keep something for later iterations.
-_KEEPING = frozenset("append extend insert update add copy_ put push appendleft".split())
+_KEEPING = ADDING | {"copy_", "put", "push"}
 #: Methods that pass one text, or one conversation, to a tokenizer.
 _ENCODING = frozenset({"encode", "encode_plus", "apply_chat_template"})
 _BATCH = re.compile(r"batch|chunk|group|loader", re.IGNORECASE)
@@ -95,10 +95,9 @@ class Samples:
 
     def _takes_item(self, call: cst.Call, loop: cst.For) -> bool:
         """Whether an argument of ``call`` is computed from an item of ``loop``, at this iteration."""
-        targets = self._names(loop.target)
-        return any(
-            not targets.isdisjoint(self._names(*self._sources(argument.value, loop.body))) for argument in call.args
-        )
+        targets = self._tree.names_in(loop.target)
+        used = (self._tree.names_in(*self._sources(argument.value, loop.body)) for argument in call.args)
+        return not all(map(targets.isdisjoint, used))
 
     def _loops_of(self, call: cst.Call) -> Iterator[SampleLoop]:
         """The loop around ``call``, or those around the calls of the function that contains it."""
@@ -168,7 +167,7 @@ class Samples:
 
     def _fed(self, caller: cst.Call, function: cst.FunctionDef, given: cst.CSTNode) -> list[cst.BaseExpression]:
         """The arguments of ``caller`` for the parameters of ``function`` that the network's input is made from."""
-        names = self._names(*self._sources(given, function.body))
+        names = self._tree.names_in(*self._sources(given, function.body))
         passed = [
             self._module.definitions.argument_of(caller, function, param)
             for param in parameters_of(function)
@@ -198,8 +197,10 @@ class Samples:
             for given, single in singles
             if single is not None
         ]
-        if any(not run.reason and self._singles.is_measured(run.single, body) for run in found):
-            return None  # another input is of another size for each sample
+        if any(self._singles.varies(run.single) for run in found) or any(
+            not run.reason and self._singles.is_measured(run.single, body) for run in found
+        ):
+            return None  # an input is of another size for each sample
         known = next((run for run in found if run.reason), None)
         if known is None and found and self._windows.are_cut(self._sources(found[0].given, body)):
             return None  # the size that the caller gives is not that of the sample
@@ -258,10 +259,6 @@ class Samples:
 
     # -- the input of a call
 
-    def _names(self, *nodes: cst.CSTNode) -> set[str]:
-        """The names that expressions contain."""
-        return {name.value for node in nodes for name in self._tree.nodes_in(node) if isinstance(name, cst.Name)}
-
     def _sources(self, node: cst.CSTNode, body: cst.CSTNode) -> list[cst.CSTNode]:
         """``node`` and the expressions of ``body`` that it is computed from, through the names they use."""
         found: list[cst.CSTNode] = [node]
@@ -282,7 +279,7 @@ class Samples:
         """
         if self._is_handful(loop) or self._is_one_by_one(loop.body):
             return False
-        names, targets = self._names(*self._sources(given, loop.body)), self._names(loop.target)
+        names, targets = self._tree.names_in(*self._sources(given, loop.body)), self._tree.names_in(loop.target)
         if names.isdisjoint(targets):
             return False
         kept = names - targets
@@ -311,7 +308,7 @@ class Samples:
         """Whether the file lists the samples, or there are a few, or the names show that the items are batches."""
         value = self._module.value(loop.iter)
         if value.elements or any(
-            _BATCH.search(name) for name in (*self._names(loop.target), dotted_name(loop.iter) or "")
+            _BATCH.search(name) for name in (*self._tree.names_in(loop.target), dotted_name(loop.iter) or "")
         ):
             return True
         counts = self._counts(loop.iter)

@@ -7,6 +7,7 @@ import libcst as cst
 from torchlint.model.forest import Forest
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Role
+from torchlint.model.syntax.climbing import nearest
 from torchlint.model.syntax.dotted import last_name
 from torchlint.model.syntax.literals import is_none
 from torchlint.model.syntax.scopes import unpacked
@@ -92,7 +93,7 @@ class Singles:
     def rows(self, single: cst.CSTNode | None) -> cst.CSTNode | None:
         """``xs`` of ``xs[i].unsqueeze(0)``, or of ``x[None]`` in ``for x in xs``, if all its rows are of one size."""
         found = self._rows(single)
-        if found is None or self._are_cut(found):
+        if found is None or self._are_cut(found) or self.varies(single):
             return None
         value = self._module.value(found)
         if value.kind is Kind.TENSOR and (value.sure or value.role is Role.BATCH):
@@ -106,17 +107,43 @@ class Singles:
 
     def is_measured(self, single: cst.CSTNode | None, body: cst.CSTNode) -> bool:
         """Whether ``body`` asks for the size of the sample ``xs[i]`` itself, as if they differed."""
-        row = single
-        while isinstance(row, cst.Call) or (isinstance(row, cst.Subscript) and self._adds_axis(row)):
-            inner = row.func.value if isinstance(row, cst.Call) and isinstance(row.func, cst.Attribute) else None
-            row = row.value if isinstance(row, cst.Subscript) else inner
-        if not isinstance(row, cst.Subscript):
+        row = self._row(single)
+        if row is None:
             return False
         code = self._module.code(row)
         return any(
             self._module.code(node.value) == code and self._tree.within(node, body)
             for node in self._tree.attributes_named(*_OF_SHAPES)
         )
+
+    def varies(self, single: cst.CSTNode | None) -> bool:
+        """Whether the sample is a part of a row up to a length of its own: ``sounds[i, :, : lengths[i]]``."""
+        row = self._row(single)
+        loop = nearest(self._tree, row, cst.For) if row is not None else None
+        bounds = [
+            bound
+            for item in (row.slice if row is not None and self._takes_row(row) and not self._takes_one(row) else ())
+            if isinstance(item.slice, cst.Slice)
+            for bound in (item.slice.lower, item.slice.upper)
+            if bound is not None
+        ]
+        return loop is not None and any(
+            self._tree.within(binding.node, loop)
+            for bound in bounds
+            for name in self._tree.inside(bound, cst.Name)
+            for binding in self._module.values.reaching.of(name)
+        )
+
+    def _row(self, single: cst.CSTNode | None) -> cst.Subscript | None:
+        """The ``xs[i]`` of which a batch of size 1 is made."""
+        row = single
+        while isinstance(row, cst.Call) or (isinstance(row, cst.Subscript) and self._adds_axis(row)):
+            inner = row.func.value if isinstance(row, cst.Call) and isinstance(row.func, cst.Attribute) else None
+            row = row.value if isinstance(row, cst.Subscript) else inner
+        if isinstance(row, cst.Name):
+            reached = self._module.values.reaching.of(row)
+            row = reached[0].value if len(reached) == 1 and not reached[0].path else None
+        return row if isinstance(row, cst.Subscript) else None
 
     def _has_shape(self, rows: cst.CSTNode) -> bool:
         """Whether the function takes a shape of ``rows``, which a list does not have: ``range(xs.size(0))``."""
@@ -147,7 +174,11 @@ class Singles:
 
     def _takes_row(self, node: cst.Subscript) -> bool:
         """``xs[i]``, ``xs[i, :]``, ``xs[i : i + 1]``; not ``xs[:n]``, ``xs[:, :height]``."""
-        return self._takes_one(node) or any(isinstance(item.slice, cst.Index) for item in node.slice)
+        return self._takes_one(node) or any(
+            isinstance(item.slice, cst.Index)
+            and not (isinstance(item.slice.value, cst.Tuple) and not item.slice.value.elements)  # `data[()]`: all of it
+            for item in node.slice
+        )
 
     def _only_element(self, node: cst.BaseExpression) -> cst.BaseExpression | None:
         if isinstance(node, (cst.List, cst.Tuple)) and len(node.elements) == 1:

@@ -118,7 +118,7 @@ class Tokenizing:
         """``max_length=max(len(item) for item in batch)``: the longest text of the batch."""
         if length is None:
             return False
-        names = [node for node in self._tree.nodes_in(length) if isinstance(node, cst.Name)]
+        names = self._tree.inside(length, cst.Name)
         values = [item.value for name in names for item in self._module.names.bindings(name)]
         return any(self._takes_maximum(value) for value in (length, *values) if value is not None)
 
@@ -174,7 +174,7 @@ class Tokenizing:
     def _is_mapped(self, function: cst.CSTNode) -> bool:
         """Whether ``function`` is passed to ``dataset.map``."""
         for call in self._module.methods(*_MAPS):
-            given = [item.value for item in call.args if item.keyword is None or item.keyword.value == "function"]
+            given = [item.value for item in call.node.args if item.keyword is None or item.keyword.value == "function"]
             for part in given:
                 if part is function or function in self._module.definitions.referenced(part, self._module.values):
                     return True

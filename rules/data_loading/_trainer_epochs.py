@@ -14,7 +14,7 @@ from torchlint.model.semantics.config_files import ConfigFiles
 from torchlint.model.semantics.configuration import Configuration
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Value
-from torchlint.model.syntax.calls import Call
+from torchlint.model.syntax.calls import Call, keywords_of
 from torchlint.model.syntax.context import ConfigValue
 
 #: Arguments of a Lightning trainer without which it trains for many epochs, and those that restart the workers anyway.
@@ -51,15 +51,14 @@ class TrainerEpochs:
             node = next(iter(self._module.value(func.value).origins), node)
         elif self._is_for_one_pass(loader):
             return False
-        arguments = node.args if isinstance(node, cst.Call) else ()
-        given = {item.keyword.value: item.value for item in arguments if item.keyword is not None}
+        given = keywords_of(node) if isinstance(node, cst.Call) else {}
         if any(name in given for name in _RELOADING):
             return False
         if "max_epochs" in given:
             return self._is_several(given["max_epochs"])
         if any(name in given for name in _LIMITS):
             return False
-        if any(item.star for item in arguments) and not self._is_set_to_several(node):
+        if isinstance(node, cst.Call) and any(item.star for item in node.args) and not self._is_set_to_several(node):
             return False
         return self._module.fact(Lightning).trains(node)
 
@@ -104,7 +103,7 @@ class TrainerEpochs:
                 continue
             if not any(name.startswith("ignite.") for name in self._module.imported_by(self._tree.root_of(call))):
                 continue
-            given = {item.keyword.value: item.value for item in call.args if item.keyword is not None}
+            given = keywords_of(call)
             data = given.get("data", call.args[0].value if call.args else None)
             epochs = given.get("max_epochs")
             if epochs is not None and self._module.value(epochs).constant not in (0, 1):

@@ -18,6 +18,7 @@ from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.dotted import called_name, last_name
 from torchlint.model.syntax.literals import is_none
 from torchlint.model.syntax.main_guard import is_main_guard
+from torchlint.model.syntax.nodes import HANDLERS
 from torchlint.model.training.inference_scripts import InferenceScripts
 
 #: The maximum number of callers and of values that are followed.
@@ -233,8 +234,8 @@ def _is_on_a_condition(module: Module, value: cst.BaseExpression) -> bool:
     for above in module.tree.ancestors(value):
         if isinstance(above, cst.ClassDef):
             return False
-        if isinstance(above, (cst.If, cst.ExceptHandler)):
-            return isinstance(above, cst.ExceptHandler) or not is_main_guard(above.test)
+        if isinstance(above, (cst.If, *HANDLERS)):
+            return isinstance(above, HANDLERS) or not is_main_guard(above.test)
     return False
 
 

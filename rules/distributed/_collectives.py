@@ -12,9 +12,9 @@ import libcst as cst
 from torchlint.model.module import Module
 from torchlint.model.semantics.dispatch import Dispatch
 from torchlint.model.semantics.knowledge import Kind
-from torchlint.model.syntax.climbing import climb
-from torchlint.model.syntax.dotted import dotted_name, last_part
-from torchlint.model.syntax.exits import ends_with
+from torchlint.model.syntax.climbing import climb, is_tested
+from torchlint.model.syntax.conditions import ConditionKind, conditions
+from torchlint.model.syntax.dotted import base_of, dotted_name, last_part
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.iterations import Iterations
 from torchlint.model.training.library_steps import LibrarySteps
@@ -112,30 +112,18 @@ class Collectives:
 
     def _runs_if_distributed(self, node: cst.CSTNode, function: cst.FunctionDef) -> bool:
         """Whether ``node`` runs whenever ``function`` does, in a program of several processes."""
-        for above, child in climb(self._tree, node):
-            if isinstance(above, (cst.If, cst.IfExp)) and child is not above.test and not self._is_usual(above):
+        for item in conditions(self._tree, node, function):
+            if item.kind in (ConditionKind.HANDLER, ConditionKind.CASE):
                 return False
-            if isinstance(above, cst.IndentedBlock) and any(map(self._leaves, _before(above, child))):
-                return False
-            if isinstance(above, (cst.ExceptHandler, cst.Match)):
-                return False
-            if above is function:
-                return True
-        return False
+            if item.test is None:
+                continue
+            test = self._module.code(item.test)
+            is_usual = _PROCESSES.search(test) or _TRAINED.search(test)
+            if not is_usual and (item.kind is ConditionKind.BRANCH or not _IS_NONE.search(test)):
+                return False  # it may also end the function, unless it is not given a value
+        return True
 
-    def _leaves(self, statement: cst.CSTNode) -> bool:
-        """Whether a condition other than the number of processes may end the function there, given a value."""
-        if not isinstance(statement, cst.If) or self._is_usual(statement):
-            return False
-        if _IS_NONE.search(self._module.code(statement.test)):
-            return False
-        return ends_with(statement.body, cst.Return, cst.Raise, cst.Continue, cst.Break)
-
-    def _is_usual(self, branch: cst.If | cst.IfExp) -> bool:
-        """Whether a condition asks for the processes, or whether a parameter is trained."""
-        return self._asks_for_processes(branch) or _TRAINED.search(self._module.code(branch.test)) is not None
-
-    def _asks_for_processes(self, branch: cst.If | cst.IfExp) -> bool:
+    def _asks_for_processes(self, branch: cst.If) -> bool:
         return _PROCESSES.search(self._module.code(branch.test)) is not None
 
     # -- what a call exchanges
@@ -225,13 +213,13 @@ class Collectives:
 
     def _is_argument_needed(self, call: cst.Call, operation: cst.CSTNode) -> bool:
         """Whether ``operation`` changes an argument of ``call`` on which a gradient or a decision depends."""
-        changed = _root_of(operation.args[0].value) if isinstance(operation, cst.Call) and operation.args else None
+        changed = base_of(operation.args[0].value) if isinstance(operation, cst.Call) and operation.args else None
         if not isinstance(changed, cst.Name):
             return False
         if any(item.kind != "param" for item in self._module.values.reaching.of(changed)):
             return False
         for argument in call.args:
-            root = _root_of(argument.value)
+            root = base_of(argument.value)
             if isinstance(root, cst.Name) and self._is_needed_later(root, call):
                 return True
             if _STATE.search(self._module.code(argument.value).lower()):
@@ -255,7 +243,7 @@ class Collectives:
         gradients = self._module.fact(Gradients)
         if gradients.reaches_backward(call) or self._is_decided_by(call):
             return False
-        root = _root_of(given)
+        root = base_of(given)
         if not isinstance(root, cst.Name) or root.value == "self":
             return False
         if any(
@@ -276,13 +264,13 @@ class Collectives:
 
     def _is_decided_by(self, node: cst.CSTNode) -> bool:
         """Whether ``node`` is part of a condition, or of what a name is assigned that is part of one."""
-        if self._is_condition(node):
+        if is_tested(self._tree, node):
             return True
         statement = self._tree.statement_of(node)
         if not isinstance(statement, cst.Assign):
             return False
         return any(
-            self._is_condition(use)
+            is_tested(self._tree, use)
             for item in statement.targets
             for target in _targets(item.target)
             for use in self._uses(target)
@@ -292,24 +280,9 @@ class Collectives:
         """The uses of a variable, or of an attribute of this name: ``self.losses``."""
         if isinstance(target, cst.Attribute):
             return self._tree.attributes_named(target.attr.value)
-        root = _root_of(target)
+        root = base_of(target)
         home = self._module.names.home_of(root) if isinstance(root, cst.Name) else None
         return self._module.names.uses_in(home, root.value) if home is not None and isinstance(root, cst.Name) else ()
-
-    def _is_condition(self, node: cst.CSTNode) -> bool:
-        for above, child in climb(self._tree, node):
-            if isinstance(above, (cst.If, cst.While, cst.IfExp, cst.Assert)):
-                return child is above.test
-            if isinstance(above, (cst.BaseSmallStatement, cst.BaseCompoundStatement)):
-                return False
-        return False
-
-
-def _root_of(node: cst.BaseExpression) -> cst.BaseExpression:
-    """What attributes, items and results of calls are taken of."""
-    while isinstance(node, (cst.Call, cst.Attribute, cst.Subscript)):
-        node = node.func if isinstance(node, cst.Call) else node.value
-    return node
 
 
 def _targets(target: cst.BaseExpression) -> list[cst.BaseExpression]:
@@ -317,13 +290,3 @@ def _targets(target: cst.BaseExpression) -> list[cst.BaseExpression]:
     if isinstance(target, (cst.Tuple, cst.List)):
         return [part for item in target.elements for part in _targets(item.value)]
     return [target]
-
-
-def _before(block: cst.IndentedBlock, statement: cst.CSTNode) -> list[cst.CSTNode]:
-    """The statements of ``block`` before ``statement``."""
-    found: list[cst.CSTNode] = []
-    for item in block.body:
-        if item is statement:
-            break
-        found.append(item)
-    return found

@@ -138,15 +138,13 @@ def _only_loads(module: Module, call: cst.Call) -> bool:
     name = module.code(target)
     bound = module.names.bindings(target) if isinstance(target, cst.Name) else []
     loads = [
-        load.func
-        for load in module.methods("load_state_dict")
-        if module.is_own(load) and module.tree.index(load) > module.tree.index(call)
+        load.receiver
+        for load in module.own_methods("load_state_dict")
+        if module.tree.index(load.node) > module.tree.index(call)
     ]
     if not any(
-        isinstance(load, cst.Attribute)
-        and module.code(load.value) == name
-        and (not isinstance(load.value, cst.Name) or module.names.bindings(load.value) == bound)
-        for load in loads
+        module.code(loaded) == name and (not isinstance(loaded, cst.Name) or module.names.bindings(loaded) == bound)
+        for loaded in loads
     ):
         return False
     if any(item.value is not None and f"{module.code(item.value)}.".startswith(f"{name}.module.") for item in bound):
@@ -154,8 +152,8 @@ def _only_loads(module: Module, call: cst.Call) -> bool:
     if _is_trained_elsewhere(module, call, name):
         return False
     return _OPTIMIZER.search(module.own_text) is None and not any(
-        module.is_own(item) and not (item.args and module.value(item.args[0].value).constant is False)
-        for item in module.methods("backward", "train")
+        module.value(item.argument("mode").value).constant is not False
+        for item in module.own_methods("backward", "train")
     )
 
 
@@ -188,11 +186,13 @@ def _only_renames(module: Module, call: cst.Call) -> bool:
     """Whether the wrapper only puts ``module.`` before the names of the ``state_dict()`` that is then saved."""
     import libcst as cst
 
+    from torchlint.model.syntax.climbing import nearest
+
     tree = module.tree
     statement = tree.statement_of(call)
     target = statement.targets[0].target if isinstance(statement, cst.Assign) and len(statement.targets) == 1 else None
     function = tree.function_of(call)
-    if not isinstance(target, cst.Name) or any(isinstance(node, (cst.For, cst.While)) for node in tree.ancestors(call)):
+    if not isinstance(target, cst.Name) or nearest(tree, call, cst.For, cst.While) is not None:
         return False
     uses = [
         tree.parent(use)

@@ -23,7 +23,7 @@ _CALLS = {
 }
 #: Words of programs whose steps leave out parameters: chosen experts, layers or tasks, two networks in turn.
 _LEAVES_OUT = re.compile(
-    r"\bMoE|mixture.of.experts|[Ll]ayer_?[Dd]rop|supernet|sample_active|multi_?task|[Dd]iscriminator|\bnetD\b|"
+    r"\bMoE|mixture.of.experts|[Ll]ayer_?[Dd]rop|supernet|sample_active|multi_?task|\btask_?(?:ids?|types?|idx)\b|[Dd]iscriminator|\bnetD\b|"
     r"adversarial[ _](?:loss|net|weight|learn)|arch_code|arch_param|architecture.search|unet_number|"
     r"(?i:\b_?(?:un)?freez)"
 )

@@ -94,13 +94,8 @@ def _chain(module: Module, found: Attention) -> list[cst.CSTNode] | None:
             return None
         if any(tree.within(use, last) and not tree.within(use, found.outputs[0]) for use in inside):
             return None
-    taken = {
-        use.value
-        for part in (found.scores, found.outputs[0])
-        for use in tree.nodes_in(part)
-        if isinstance(use, cst.Name)
-    }
-    weights = {use.value for use in tree.nodes_in(found.outputs[0]) if isinstance(use, cst.Name)} & names
+    taken = tree.names_in(found.scores, found.outputs[0])
+    weights = tree.names_in(found.outputs[0]) & names
     return statements if not (taken - weights) & names else None
 
 

@@ -118,11 +118,11 @@ class CausalMasks:
             return None
         found: list[cst.BaseExpression] = []
         for call in self._module.methods("register_buffer"):
-            if self._owner(call) not in self._module.definitions.lineage(owner):
+            if self._owner(call.node) not in self._module.definitions.lineage(owner):
                 continue
-            given = [item.value for item in call.args if item.star == ""]
-            if len(given) > 1 and self._module.value(given[0]).constant == node.attr.value:
-                found.append(given[1])
+            tensor = call.argument("tensor").value
+            if tensor is not None and self._module.value(call.argument("name").value).constant == node.attr.value:
+                found.append(tensor)
         stored = any(
             isinstance(target, cst.Attribute) and target.attr.value == node.attr.value
             for target, _, _ in self._tree.stores

@@ -9,8 +9,11 @@ from dataclasses import dataclass
 import libcst as cst
 
 from torchlint.model.module import Module
+from torchlint.model.syntax.calls import keywords_of
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import is_attribute_of_self
+from torchlint.model.syntax.literals import is_true
+from torchlint.model.syntax.nodes import HANDLERS, TRIES
 from torchlint.model.training.purpose import Purposes
 from torchlint.model.training.step_places import StepPlaces
 
@@ -102,7 +105,7 @@ class CreatedLayers:
         for above, child in climb(self._tree, statement):
             if above is function:
                 return True
-            if isinstance(above, (cst.If, cst.Try, cst.ExceptHandler, cst.Match, cst.For, cst.While)):
+            if isinstance(above, (cst.If, *TRIES, *HANDLERS, cst.Match, cst.For, cst.While)):
                 return False
             if isinstance(above, cst.IndentedBlock):
                 earlier = above.body[: next(index for index, item in enumerate(above.body) if item is child)]
@@ -113,11 +116,7 @@ class CreatedLayers:
 
 def _has_state(kind: str, call: cst.Call) -> bool:
     """Whether a layer of a class has parameters, as its arguments decide."""
-    given = {item.keyword.value: item.value for item in call.args if item.keyword is not None}
+    given = keywords_of(call)
     if "InstanceNorm" in kind:
-        return _is_true(given.get("affine"))
-    return all(not isinstance(given[name], cst.Name) or _is_true(given[name]) for name in _AFFINE & set(given))
-
-
-def _is_true(node: cst.BaseExpression | None) -> bool:
-    return isinstance(node, cst.Name) and node.value == "True"
+        return is_true(given.get("affine"))
+    return all(not isinstance(given[name], cst.Name) or is_true(given[name]) for name in _AFFINE & set(given))

@@ -9,6 +9,7 @@ import libcst as cst
 
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.syntax.calls import keywords_of
 from torchlint.model.syntax.dotted import called_name, dotted_name, last_name
 from torchlint.model.syntax.scopes import Binding
 from torchlint.model.training.step_places import StepPlaces
@@ -135,7 +136,7 @@ class Diagonals:
 
     def _reduces(self, call: cst.Call) -> bool:
         """Whether a sum or the like is over one dimension, which the result no longer has."""
-        named = {item.keyword.value: item.value for item in call.args if item.keyword is not None}
+        named = keywords_of(call)
         if "keepdim" in named and last_name(named["keepdim"]) != "False":
             return False
         plain = [item.value for item in call.args if item.keyword is None and not item.star]

@@ -29,7 +29,7 @@ def creates_and_runs(text: str, creates: re.Pattern[str]) -> bool:
 
 
 def _runs_created(part: str, creates: re.Pattern[str]) -> bool:
-    """Whether a function that is no constructor gives a local name what is created, and calls it."""
+    """Whether a function that is not a constructor gives a local name what is created, and calls it."""
     if part.startswith("__init__("):
         return False
     for made in creates.finditer(part):

@@ -59,7 +59,7 @@ class ManualAttention:
     # -- the softmax
 
     def _softmax_of(self, call: cst.Call) -> cst.BaseExpression | None:
-        """What ``call`` takes the softmax of; None if it is no softmax."""
+        """What ``call`` takes the softmax of; None if it is not a softmax."""
         name = self._module.name_of(call.func)
         if name in _SOFTMAX:
             return call.args[0].value if call.args and call.args[0].keyword is None else None

@@ -11,8 +11,10 @@ import libcst as cst
 from torchlint.model.data.placement import Placement
 from torchlint.model.module import Module
 from torchlint.model.semantics.tensor_forms import TensorForms
+from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import dotted_name
+from torchlint.model.syntax.nodes import HANDLERS
 from torchlint.model.training.purpose import Purposes
 from torchlint.model.training.step_places import StepPlaces
 
@@ -33,7 +35,7 @@ _WITHOUT_COUNTERPART = re.compile(
 )
 #: Functions of Python for sizes and for single items, and those that show them, also by ``"{}".format(n)``.
 _OF_NUMBERS = frozenset(f"builtins.{name}" for name in "len min max abs round int float bool print str".split())
-#: Conditions that hold at every call in training or in evaluation.
+#: Conditions that are true at every call in training or in evaluation.
 _USUAL = re.compile(r"(not )?self\.training|[\w.]+ is (not )?None")
 
 
@@ -56,23 +58,23 @@ class RoundTrips:
     def all(self) -> Iterator[RoundTrip]:
         """The tensors that the file converts to an array in a `forward` whose result comes back, in order."""
         seen: set[cst.CSTNode] = set()
-        for call in self._module.methods("numpy"):
-            function = self._module.function_of(call)
-            if function is None or function in seen or not self._module.is_own(call) or not self._is_of_tensor(call):
+        for call in self._module.own_methods("numpy"):
+            node, function = call.node, self._module.function_of(call.node)
+            if function is None or function in seen or not self._is_of_tensor(call):
                 continue
             if "numpy" in function.name.value.lower():
                 continue  # one of several ways to compute the same, chosen deliberately
-            if not self._is_usual(call, function) or self._module.fact(Purposes).is_self_test(call):
+            if not self._is_usual(node, function) or self._module.fact(Purposes).is_self_test(node):
                 continue
-            repeated = self._module.fact(StepPlaces).repeating(call)
-            back = None if repeated is None or repeated.is_loop else self._back(call, function)
+            repeated = self._module.fact(StepPlaces).repeating(node)
+            back = None if repeated is None or repeated.is_loop else self._back(node, function)
             if back is not None:
                 seen.add(function)
-                yield RoundTrip(call, back, function)
+                yield RoundTrip(node, back, function)
 
-    def _is_of_tensor(self, call: cst.Call) -> bool:
+    def _is_of_tensor(self, call: Call) -> bool:
         """Whether the receiver of ``.numpy()`` is a tensor that may be on a GPU."""
-        node = call.func
+        node = call.node.func
         while isinstance(node, cst.Attribute):
             owner = node.value
             if isinstance(owner, cst.Call) and isinstance(owner.func, cst.Attribute):
@@ -83,8 +85,7 @@ class RoundTrips:
                 node = owner
             else:
                 break
-        assert isinstance(call.func, cst.Attribute)
-        return self._module.fact(TensorForms).is_tensor(call.func.value)
+        return self._module.fact(TensorForms).is_tensor(call.receiver)
 
     def _is_usual(self, node: cst.CSTNode, function: cst.FunctionDef) -> bool:
         """Whether ``node`` runs at every call, in training or in evaluation at least."""
@@ -94,7 +95,7 @@ class RoundTrips:
             if isinstance(above, (cst.If, cst.IfExp)) and child is not above.test:
                 if _USUAL.fullmatch(self._module.code(above.test)) is None:
                     return False
-            if isinstance(above, (cst.ExceptHandler, cst.MatchCase, cst.For, cst.While, cst.CompFor)):
+            if isinstance(above, (*HANDLERS, cst.MatchCase, cst.For, cst.While, cst.CompFor)):
                 return False
         return False
 

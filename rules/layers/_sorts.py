@@ -10,6 +10,7 @@ import libcst as cst
 
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.syntax.calls import keywords_of
 from torchlint.model.syntax.dotted import dotted_name
 from torchlint.model.training.data_flow import DataFlow, Search
 from torchlint.model.training.step_places import StepPlaces
@@ -101,7 +102,7 @@ class Sorts:
             return "sort" if name == "torch.sort" else "argsort"
         if name is not None or not isinstance(call.func, cst.Attribute):
             return None
-        keywords = {item.keyword.value for item in call.args if item.keyword is not None}
+        keywords = keywords_of(call).keys()
         method = call.func.attr.value
         if method not in ("sort", "argsort") or "stable" in keywords:
             return None

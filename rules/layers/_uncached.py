@@ -10,6 +10,7 @@ import libcst as cst
 
 from torchlint.model.module import Module
 from torchlint.model.syntax.dotted import called_name
+from torchlint.model.syntax.parameters import parameters_of
 from torchlint.model.training.grad_mode import GradModes
 from torchlint.model.training.loops import Loops
 from torchlint.model.training.networks import Networks
@@ -92,11 +93,32 @@ class UncachedGeneration:
 
     def _is_forward_of(self, call: cst.Call, sequence: str, loop: cst.For | cst.While) -> bool:
         """Whether a call runs a network on the whole sequence, or its last part, and passes nothing kept before."""
-        if not self._runs(call) or any(item.star and not self._is_passed_on(item, loop) for item in call.args):
+        if any(item.star and not self._is_passed_on(item, loop) for item in call.args):
             return False
         if any(item.keyword is not None and STATE.search(item.keyword.value) for item in call.args):
             return False
-        return any(self._is_sequence(item.value, sequence, loop, 3) for item in call.args)
+        given = [item.value for item in call.args if self._is_sequence(item.value, sequence, loop, 3)]
+        return bool(given) and (self._runs(call) or self._hands_on(call, given[0], 2))
+
+    def _hands_on(self, call: cst.Call, given: cst.BaseExpression, depth: int) -> bool:
+        """Whether a function of the program runs a network on what it is given: ``forward(model, x)``."""
+        definitions = self._module.definitions
+        called = definitions.called(call, self._module.values)
+        function = called[0] if len(called) == 1 else None
+        if not isinstance(function, cst.FunctionDef) or STATE.search(self._module.code(function)):
+            return False
+        taken = [
+            param.name.value
+            for param in parameters_of(function)
+            if definitions.argument_of(call, function, param) is given
+        ]
+        return bool(taken) and any(
+            isinstance(item.value, cst.Name)
+            and item.value.value == taken[0]
+            and (self._runs(inner) or (depth > 0 and self._hands_on(inner, item.value, depth - 1)))
+            for inner in self._tree.calls_in(function.body)
+            for item in inner.args
+        )
 
     def _is_passed_on(self, given: cst.Arg, loop: cst.For | cst.While) -> bool:
         """Whether ``**given`` are the arguments of the function, which contain the same at every iteration."""
@@ -151,7 +173,12 @@ class UncachedGeneration:
         """
         waiting: list[cst.CSTNode] = [new]
         seen: set[cst.CSTNode] = set()
-        chosen = last = reached = False
+        chosen = reached = False
+        last = any(
+            _LAST.search(self._module.code(function)) is not None
+            for function in self._module.definitions.called(forward, self._module.values)
+            if isinstance(function, cst.FunctionDef) and not self._runs(forward)
+        )
         while waiting and len(seen) < _DEPTH * 4:
             node = waiting.pop()
             if node in seen:

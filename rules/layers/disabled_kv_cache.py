@@ -8,8 +8,6 @@ from torchlint import edits
 from torchlint.rule import Applicability, Diagnostic, Fix, Rule
 
 if TYPE_CHECKING:
-    import libcst as cst
-
     from torchlint.model.module import Module
     from torchlint.model.syntax.calls import Call
 
@@ -102,27 +100,24 @@ class DisabledKvCache(Rule):
 
 def _calls(module: Module) -> Iterator[Call]:
     yield from module.own_calls(_CONFIG)
-    for node in module.methods("generate"):
-        if module.is_own(node) and _generates(module, node):
-            yield module.call(node, "generate")
+    yield from (call for call in module.own_methods("generate") if _generates(module, call))
 
 
-def _generates(module: Module, node: cst.Call) -> bool:
+def _generates(module: Module, call: Call) -> bool:
     """Whether a call of `generate` is one of transformers."""
-    import libcst as cst
-
     from torchlint.model.semantics.knowledge import Kind
+    from torchlint.model.syntax.calls import keywords_of
 
-    if module.definitions.called(node, module.values) or not isinstance(node.func, cst.Attribute):
+    if module.definitions.called(call.node, module.values):
         return False
     if not any(name.partition(".")[0] in _LIBRARIES for name in module.imported_names):
         return False
-    receiver = module.value(node.func.value)
+    receiver = module.value(call.receiver)
     if receiver.definition is not None or receiver.kind not in (Kind.MODULE, Kind.UNKNOWN):
         return False
     if receiver.name and receiver.name.partition(".")[0] not in _LIBRARIES:
         return False
-    keywords = {item.keyword.value for item in node.args if item.keyword is not None}
+    keywords = keywords_of(call.node).keys()
     return bool(keywords & _PARAMETERS) and not keywords & _RESULTS
 
 

@@ -113,8 +113,10 @@ class ExplicitCausalMask(Rule):
 
 def _layers(module: Module) -> Iterator[Call]:
     """The calls of `nn.MultiheadAttention` that may use the flash kernel."""
+    from torchlint.model.syntax.calls import keyword
+
     for node in module.tree.calls_in(module.root):
-        if not any(item.keyword is not None and item.keyword.value == "attn_mask" for item in node.args):
+        if keyword(node, "attn_mask") is None:
             continue
         if module.value(node.func).name != _LAYER or any(item.star for item in node.args):
             continue

@@ -18,7 +18,8 @@ class UncachedGeneration(Rule):
 
     ## What it does
     Flags a forward pass in a loop that appends what it predicts to its own input by `torch.cat`, and passes no state
-    of the tokens before: no `past_key_values`, no cache, no hidden state.
+    of the tokens before: no `past_key_values`, no cache, no hidden state. The network may run in functions of the
+    program that the loop calls.
 
     Only loops under `no_grad` and functions whose name says that they generate are reported, because the forward pass
     of a training step needs the whole sequence.

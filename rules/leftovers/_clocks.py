@@ -147,9 +147,9 @@ class Clocks:
         module = self._module
         for method, attribute in methods.items():
             for call in module.methods(method.name.value):
-                if isinstance(call.func, cst.Attribute) and method in module.definitions.called(call, module.values):
-                    owner = module.code(call.func.value)
-                    yield call, owner + self._filled(attribute, call, method).removeprefix("self")
+                if method in module.definitions.called(call.node, module.values):
+                    owner = module.code(call.receiver)
+                    yield call.node, owner + self._filled(attribute, call.node, method).removeprefix("self")
 
     def _filled(self, attribute: str, call: cst.Call, method: cst.FunctionDef) -> str:
         """``self.clocks["net"]`` for ``self.clocks[key]``, where ``call`` passes ``"net"`` as the ``key``."""

@@ -9,6 +9,7 @@ import libcst as cst
 
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.semantics.memo import CyclicMemo
 from torchlint.model.semantics.tensor_forms import TensorForms, compared
 from torchlint.model.syntax.climbing import climb, nearest
 from torchlint.model.syntax.dotted import last_name
@@ -48,6 +49,9 @@ _HOLDING_DEPTH = 6
 
 #: What may have an effect on the queue.
 Effective: TypeAlias = "cst.Call | cst.Comparison | cst.Subscript"
+#: The effects of a function, with the number of calls that are followed into others; or, given whether it trains, those
+#: behind the last layer that it runs.
+_Question: TypeAlias = "tuple[cst.FunctionDef, int, bool | None]"
 
 
 class Work(Enum):
@@ -64,8 +68,7 @@ class Queued:
 
     def __init__(self, module: Module) -> None:
         self._module = module
-        self._known: dict[cst.FunctionDef, list[Work]] = {}
-        self._waiting: dict[tuple[cst.FunctionDef, bool], bool] = {}
+        self._known: CyclicMemo[_Question, list[Work]] = CyclicMemo([Work.UNKNOWN])
 
     def by(self, node: Effective) -> list[Work]:
         """The effects of a call itself, without its arguments, or of a test of a tensor, in order."""
@@ -173,12 +176,14 @@ class Queued:
 
     def _ends_with_wait(self, function: cst.FunctionDef, depth: int, *, trains: bool) -> bool:
         """Whether a method of a network waits, and runs no layer after that."""
-        known = self._waiting.get((function, trains))
-        if known is None:
-            self._waiting[function, trains] = False  # it may call itself
-            known = Work.WAITS in self._by_function(function, depth) and self._waits_last(function, depth, trains)
-            self._waiting[function, trains] = known
-        return known
+        return Work.WAITS in self._known.get((function, depth, trains), self._find)
+
+    def _find(self, question: _Question) -> list[Work]:
+        function, depth, trains = question
+        if trains is None:
+            return self._find_effects(function, depth)
+        waits = Work.WAITS in self._by_function(function, depth) and self._waits_last(function, depth, trains)
+        return [Work.WAITS] if waits else []
 
     def _is_of_training(self, node: Effective, function: cst.FunctionDef) -> bool:
         """Whether ``node`` is under ``if self.training:``."""
@@ -261,22 +266,20 @@ class Queued:
         return False
 
     def _by_function(self, function: cst.FunctionDef, depth: int) -> list[Work]:
-        known = self._known.get(function)
-        if known is None:
-            self._known[function] = [Work.UNKNOWN]  # it may call itself
-            known = []
-            waits_in_loop = False
-            for node in self.in_order(self._module.tree.calls_in(function.body), function):
-                works = self._by(node, depth) if self.periodic_condition(node, function) is None else []
-                known += works
-                if self._module.fact(Loops).around(node) and not {Work.WAITS, Work.UNKNOWN}.isdisjoint(works):
-                    waits_in_loop = True
-            if waits_in_loop:  # of many rounds, only the work of the last one may not be finished
-                known.append(Work.UNKNOWN)
-            if known and (function.asynchronous or self._module.definitions.yields(function)):
-                known = [Work.UNKNOWN]
-            self._known[function] = known
-        return known
+        return self._known.get((function, depth, None), self._find)
+
+    def _find_effects(self, function: cst.FunctionDef, depth: int) -> list[Work]:
+        found: list[Work] = []
+        waits_in_loop = False
+        for node in self.in_order(self._module.tree.calls_in(function.body), function):
+            works = self._by(node, depth) if self.periodic_condition(node, function) is None else []
+            found += works
+            if self._module.fact(Loops).around(node) and not {Work.WAITS, Work.UNKNOWN}.isdisjoint(works):
+                waits_in_loop = True
+        if waits_in_loop:  # of many iterations, only the work of the last one may not be finished
+            found.append(Work.UNKNOWN)
+        is_later = function.asynchronous or self._module.definitions.yields(function)
+        return [Work.UNKNOWN] if found and is_later else found
 
     # -- which functions are called
 

@@ -139,7 +139,7 @@ class Timing:
                 if work in (Work.WAITS, Work.UNKNOWN):
                     if carried:
                         return None
-                    if inner:  # of many rounds, only the work of the last one may not be finished
+                    if inner:  # of many iterations, only the work of the last one may not be finished
                         waited = inner[-1].node
                     found = None
                 elif call is not None and work is Work.RUNS and (found is None or is_backward(found)):
@@ -193,6 +193,6 @@ class Timing:
         """By function and the code of the moved object, the first call that moves it to a device."""
         found: dict[tuple[cst.FunctionDef | None, str], cst.Call] = {}
         for move in self._module.methods("cuda", "to"):
-            if isinstance(move.func, cst.Attribute):
-                found.setdefault((self._module.function_of(move), self._module.code(move.func.value)), move)
+            moved = (self._module.function_of(move.node), self._module.code(move.receiver))
+            found.setdefault(moved, move.node)
         return found

@@ -123,12 +123,13 @@ def _is_where_training_is(module: Module, node: cst.CSTNode) -> bool:
     import libcst as cst
 
     from torchlint.model.syntax.climbing import climb
+    from torchlint.model.syntax.nodes import HANDLERS
     from torchlint.model.training.gradients import Gradients
 
     trains = module.fact(Gradients).trains
     is_in_branch = False
     for above, child in climb(module.tree, node):
-        if isinstance(above, (cst.ExceptHandler, cst.ExceptStarHandler, cst.MatchCase)):
+        if isinstance(above, (*HANDLERS, cst.MatchCase)):
             return False
         if isinstance(above, cst.If) and child is not above.test:
             if _LOOKS_IF.search(module.code(above.test)) or not trains(child):

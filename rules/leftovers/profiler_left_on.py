@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from torchlint.model.training.function_words import measuring
 from torchlint.rule import Default, Diagnostic, Note, Rule
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 _SCHEDULED = ("torch.profiler.profile", "torch.profiler.profiler.profile")
 _SWITCHED = ("torch.autograd.profiler.profile", "torch.autograd.profiler.emit_nvtx")
 #: Functions whose purpose is profiling.
-_PROFILES = re.compile(r"prof|bench|trace|nvtx|measure|flops|debug", re.IGNORECASE)
+_PROFILES = measuring("prof", "trace", "nvtx", "flops", "debug")
 #: So few iterations are a sample.
 _FEW_ITERATIONS = re.compile(r"range\(\s*\d{1,3}\s*\)|.*\bislice\(.*", re.DOTALL)
 

@@ -6,6 +6,7 @@ import ast
 import re
 from functools import cache
 
+from torchlint.model.training.function_words import measuring
 from torchlint.rule.bindings import FUNCTIONS, LOOPS
 from torchlint.rule.sketch import Sketch, called_name
 from torchlint.source.lexemes import names
@@ -17,10 +18,9 @@ _FLUSHING = re.compile(
 )
 _DIRECT = frozenset({"empty_cache", "collect"})
 #: Functions that want an empty cache: they measure memory, or bring in and take out networks.
-PURPOSES = re.compile(
-    r"bench|profil|measur|latency|throughput|memory|max_batch|batch_size|offload|quanti|calibrat|prune|convert|export|"
-    r"load|merge|compare|sweep|search|trial|fold|warm|_oom|oom_",
-    re.IGNORECASE,
+PURPOSES = measuring(
+    "memory|max_batch|batch_size|offload|quanti|calibrat|prune|convert|export|load|merge|compare|sweep|search|trial|fold|"
+    "warm|_oom|oom_"
 )
 
 

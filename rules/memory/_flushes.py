@@ -130,20 +130,21 @@ class Flushes:
         return places.in_training(call)
 
     def _ends_a_phase(self, call: cst.Call) -> bool:
-        """Whether a loop that runs a network precedes ``call`` in its function: a whole sampling or an evaluation."""
+        """Whether a loop, or a comprehension, that runs a network precedes ``call`` in its function: an evaluation."""
         function = self._module.function_of(call)
         if function is None:
             return False
-        networks = self._module.fact(Networks)
-        index = self._tree.index(call)
-        return any(
-            isinstance(loop, (cst.For, cst.While))
-            and self._tree.index(loop) < index
-            and not self._tree.within(call, loop)
-            and any(map(networks.runs_network, self._tree.calls_in(loop.body)))
-            and not self._accumulates(loop)
-            for loop in self._tree.nodes_in(function.body)
-        )
+        runs_network, index = self._module.fact(Networks).runs_network, self._tree.index(call)
+        for loop in self._tree.nodes_in(function.body):
+            if self._tree.index(loop) >= index or self._tree.within(call, loop):
+                continue
+            if isinstance(loop, (cst.For, cst.While)):
+                repeated: cst.CSTNode | None = None if self._accumulates(loop) else loop.body
+            else:
+                repeated = loop.elt if isinstance(loop, cst.BaseSimpleComp) else None
+            if repeated is not None and any(map(runs_network, self._tree.calls_in(repeated))):
+                return True
+        return False
 
     def _accumulates(self, loop: cst.For | cst.While) -> bool:
         """Whether a loop adds up gradients for one step of an optimizer, which follows it."""

@@ -12,7 +12,8 @@ from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.stores import Stores
 from torchlint.model.syntax.climbing import climb
-from torchlint.model.syntax.dotted import dotted_name, last_name
+from torchlint.model.syntax.dotted import dotted_name, last_name, last_part
+from torchlint.model.syntax.nodes import HANDLERS
 from torchlint.model.syntax.scopes import Binding
 from torchlint.model.training.loops import Loop, Loops, is_batch
 from torchlint.model.training.purpose import Purposes
@@ -114,7 +115,7 @@ class Growing:
 
     def _calls_target(self, loop: cst.For) -> bool:
         """Whether the loop is over layers or functions: an iteration calls what it is given."""
-        targets = {node.value for node in self._tree.nodes_in(loop.target) if isinstance(node, cst.Name)}
+        targets = self._tree.names_in(loop.target)
         return any(
             isinstance(call.func, cst.Name) and call.func.value in targets for call in self._tree.calls_in(loop.body)
         )
@@ -131,7 +132,7 @@ class Growing:
     def _is_rare(self, statement: cst.Assign, loop: Loop, first: cst.If | None) -> bool:
         """Whether a condition lets most iterations pass by, or the loop ends there."""
         for above, child in climb(self._tree, statement, loop.node):
-            if isinstance(above, (cst.ExceptHandler, cst.Match)):
+            if isinstance(above, (*HANDLERS, cst.Match)):
                 return True
             if isinstance(above, cst.If) and above is not first and child is not above.test:
                 text = self._module.code(above.test)
@@ -174,7 +175,7 @@ class Growing:
 
     def _sets_flag(self, block: cst.CSTNode, test: cst.BaseExpression) -> bool:
         """Whether a block sets a variable of a test to True or False: ``if start: x = y; start = False``."""
-        flags = {node.value for node in self._tree.nodes_in(test) if isinstance(node, cst.Name)}
+        flags = self._tree.names_in(test)
         return any(
             isinstance(node, cst.Assign)
             and dotted_name(node.targets[0].target) in flags
@@ -192,7 +193,7 @@ class Growing:
                 continue
             if first is None or not self._tree.within(binding.node, first):
                 return False
-        containers = self._module.fact(Stores).containers.get(name.rpartition(".")[2], ()) if "." in name else ()
+        containers = self._module.fact(Stores).containers.get(last_part(name), ()) if "." in name else ()
         if any(isinstance(container, cst.Attribute) for container, _, _ in containers):
             return False
         later = False
@@ -213,7 +214,7 @@ class Growing:
         """The nodes that name a variable of a place, or an attribute."""
         if "." not in name:
             return list(self._module.names.uses_in(self._tree.scope_of(at), name))
-        return [node for node in self._tree.attributes_named(name.rpartition(".")[2]) if dotted_name(node) == name]
+        return [node for node in self._tree.attributes_named(last_part(name)) if dotted_name(node) == name]
 
     def _is_repeated(self, loop: Loop) -> bool:
         return bool(self._module.fact(Loops).around(loop.node))

@@ -52,7 +52,7 @@ class RowFills:
         parts = [*self._tree.nodes_in(statement.value)]
         if any(isinstance(part, cst.Call) and not self.is_read(part) for part in parts):
             return None
-        names = {part.value for part in parts if isinstance(part, cst.Name)}
+        names = self._tree.names_in(statement.value)
         return target.value if not names.isdisjoint(bound) and target.value not in names else None
 
     def _filled_by(self, statement: cst.CSTNode) -> cst.Subscript | None:
@@ -96,7 +96,7 @@ class RowFills:
                     continue
                 if any(isinstance(node, cst.Call) and not self.is_read(node) for node in self._tree.nodes_in(bound_of)):
                     return False
-                names = {node.value for node in self._tree.nodes_in(bound_of) if isinstance(node, cst.Name)}
+                names = self._tree.names_in(bound_of)
                 varying = varying or not names.isdisjoint(bound)
         return varying
 

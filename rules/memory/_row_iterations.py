@@ -27,7 +27,7 @@ class RowIterations:
     def is_long(self, target: cst.BaseExpression, over: cst.BaseExpression) -> bool:
         """Whether there may be many iterations: rows and elements, not layers or channels."""
         over = unreversed(self._module, over)
-        bound = [node.value for node in self._tree.nodes_in(target) if isinstance(node, cst.Name)]
+        bound = self._tree.names_in(target)
         given = [item.value for item in over.args] if isinstance(over, cst.Call) else []
         if any(isinstance(item, (cst.List, cst.Tuple)) for item in (over, *given)):
             return False

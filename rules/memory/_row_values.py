@@ -173,7 +173,7 @@ class RowValues:
         return self._module.fact(TensorForms).is_tensor(node, self._is_used_as_tensor)
 
     def _is_used_as_tensor(self, name: cst.Name) -> bool:
-        """Whether a variable is used as only tensors are, and is no part of a batch, unless that is on the GPU."""
+        """Whether a variable is used as only tensors are, and is not part of a batch, unless that is on the GPU."""
         value = self._module.value(name)
         if value.role is Role.BATCH and value.device is not Device.CUDA:
             return False

@@ -52,7 +52,7 @@ class RowLoops:
         iterations = self._module.fact(RowIterations)
         if loop.orelse is not None or not iterations.is_long(loop.target, loop.iter) or iterations.is_once(loop):
             return None
-        bound = frozenset(node.value for node in self._tree.nodes_in(loop.target) if isinstance(node, cst.Name))
+        bound = frozenset(self._tree.names_in(loop.target))
         whole = self._scattered(loop, bound) or self._filled(loop, bound) or self._writes.target(loop)
         if whole is not None:
             return RowLoop(loop, whole, counts=False)
@@ -105,9 +105,7 @@ class RowLoops:
                     return False
                 if any(isinstance(part, cst.Name) and part.value in waiting for part in parts):
                     return False  # of the iteration before
-                waiting -= {
-                    part.value for part in self._tree.nodes_in(item.targets[0].target) if isinstance(part, cst.Name)
-                }
+                waiting -= self._tree.names_in(item.targets[0].target)
         return True
 
     def _copies(self, statements: list[cst.Assign | cst.AugAssign], bound: frozenset[str]) -> bool:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from torchlint import edits
+from torchlint.model.training.function_words import measuring
 from torchlint.rule import Applicability, Diagnostic, Fix, Rule
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ _LABELS = {
 }
 _SET = re.compile(rf"environ\[\s*[\"'](?:{'|'.join(_VARIABLES)})")
 #: Functions that set a variable on purpose.
-_PURPOSES = re.compile(r"debug|determin|reproduc|test|profil|trace|bench|check|diagnos|sanit", re.IGNORECASE)
+_PURPOSES = measuring("debug", "determin", "reproduc", "test", "trace", "check", "diagnos", "sanit")
 #: Functions that seed random numbers, and what shows that they also ask for deterministic kernels.
 _SEEDS = re.compile(r"seed|random", re.IGNORECASE)
 #: What scripts call that measure kernels, where the setting gives each its own time, and what those call that train.

@@ -127,12 +127,14 @@ def _is_checked(module: Module, call: cst.Call) -> bool:
     """Whether a condition around the call asks for a type, or an exception is expected."""
     import libcst as cst
 
+    from torchlint.model.syntax.nodes import HANDLERS, TRIES
+
     for above in module.tree.ancestors(call):
         if isinstance(above, (cst.If, cst.IfExp)) and any(
             word in module.code(above.test) for word in ("isinstance", "is_tensor", "type(", "hasattr")
         ):
             return True
-        if isinstance(above, (cst.Try, cst.ExceptHandler)):
+        if isinstance(above, (*TRIES, *HANDLERS)):
             return True
         if isinstance(above, cst.FunctionDef):
             break
@@ -147,8 +149,10 @@ def _short(module: Module, node: cst.BaseExpression) -> str:
 def _fix(module: Module, call: cst.Call, data: cst.BaseExpression) -> Fix | None:
     import libcst as cst
 
+    from torchlint.model.syntax.calls import keywords_of
+
     start, end = module.span(call)
-    given = {argument.keyword.value: argument.value for argument in call.args if argument.keyword is not None}
+    given = keywords_of(call)
     if not given.keys() <= _KEYWORDS or "#" in module.text[start:end]:
         return None
     source = module.code(data)

@@ -126,9 +126,7 @@ class Averages:
         """The names that each iteration binds."""
         targets = [node.target for node in self._tree.nodes_in(loop.body) if isinstance(node, cst.AssignTarget)]
         parts = [loop.target, *(target for target in targets if isinstance(target, (cst.Name, cst.Tuple)))]
-        return frozenset(
-            node.value for part in parts for node in self._tree.nodes_in(part) if isinstance(node, cst.Name)
-        )
+        return frozenset(self._tree.names_in(*parts))
 
     def _blend_of_call(self, loop: cst.For, blends: Blends) -> Blend | None:
         """The blend in a function that each iteration calls, or that it returns: ``ema.update(name, param.data)``."""
@@ -187,7 +185,7 @@ class Averages:
         }
         for node in self._tree.nodes_in(function.body):
             if isinstance(node, cst.Assign) and isinstance(node.targets[0].target, cst.Name):
-                made = (part.value for part in self._tree.nodes_in(node.value) if isinstance(part, cst.Name))
+                made = self._tree.names_in(node.value)
                 if not bound.isdisjoint(made):
                     bound.add(node.targets[0].target.value)
         return frozenset(bound)

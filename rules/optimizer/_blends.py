@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import libcst as cst
 
 from torchlint.model.module import Module
-from torchlint.model.syntax.dotted import called_name
+from torchlint.model.syntax.dotted import bare, called_name
 
 #: One of two weights that add up to 1.
 _COMPLEMENT = re.compile(r"\b1(\.0*)?\s*-|minus", re.IGNORECASE)
@@ -69,10 +69,10 @@ class Blends:
 
     def is_item(self, node: cst.BaseExpression) -> bool:
         """Whether ``node`` is what an iteration is about: ``p``, ``p.data``, ``shadow[name]``."""
-        bare = self._bare(node)
-        if not isinstance(bare, (cst.Name, cst.Attribute, cst.Subscript)):
+        item = bare(node, _SAME, with_arguments=True)
+        if not isinstance(item, (cst.Name, cst.Attribute, cst.Subscript)):
             return False
-        return any(isinstance(part, cst.Name) and part.value in self._bound for part in self._tree.nodes_in(bare))
+        return any(isinstance(part, cst.Name) and part.value in self._bound for part in self._tree.nodes_in(item))
 
     def _by_call(self, statement: cst.Expr, call: cst.Call) -> Blend | None:
         """``e.mul_(d).add_(p, alpha=1 - d)``, ``e.lerp_(p, 1 - d)``, ``e.copy_(d * e + (1 - d) * p)``."""
@@ -151,7 +151,7 @@ class Blends:
             return None
         if not isinstance(target, (cst.Attribute, cst.Subscript)) or not self.is_item(target):
             return None
-        made = self._bare(value)
+        made = bare(value, _SAME, with_arguments=True)
         if isinstance(made, cst.Name) and made.value in self._sums:
             return self._of_terms(statement, target, self._sums[made.value])
         return self._of_value(statement, target, value)
@@ -244,18 +244,8 @@ class Blends:
         both = self.is_item(average) and self.is_item(new)
         return both and self._key(average) != self._key(new)
 
-    def _bare(self, node: cst.BaseExpression) -> cst.BaseExpression:
-        """``node`` without the ``.data``, ``.detach()`` and ``.to(device)`` at its end."""
-        while True:
-            if isinstance(node, cst.Attribute) and node.attr.value == "data":
-                node = node.value
-            elif isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value in _SAME:
-                node = node.func.value
-            else:
-                return node
-
     def _key(self, node: cst.BaseExpression) -> str:
-        text = self._module.code(self._bare(node))
+        text = self._module.code(bare(node, _SAME, with_arguments=True))
         return self._aliases.get(text, text)
 
 

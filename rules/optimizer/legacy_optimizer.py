@@ -80,9 +80,10 @@ class LegacyOptimizer(Rule):
     since = (2, 0)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
+        from torchlint.model.syntax.dotted import last_part
+
         for call in module.own_calls(*_SUCCESSORS):
-            library, _, rest = call.name.partition(".")
-            name = rest.rpartition(".")[2]
+            library, name = call.name.partition(".")[0], last_part(call.name)
             slow = (
                 "updates parameters one by one" if call.name.startswith(_LOOPS) else "must be compiled for each torch"
             )

@@ -121,7 +121,7 @@ def _fix(module: Module, found: AverageLoop) -> Fix | None:
     import libcst as cst
 
     loop, blend = found.loop, found.blend
-    if blend.weight is None or not _is_all(module, loop, blend.statement):
+    if blend.weight is None or not _is_all(loop, blend.statement):
         return None
     iterables = _zipped(module, loop)
     start, end = module.span(loop)[0], module.span(blend.statement)[1]
@@ -129,7 +129,7 @@ def _fix(module: Module, found: AverageLoop) -> Fix | None:
         return None
     lists = []
     for tensor in (blend.average, blend.new):
-        used = {node.value for node in module.tree.nodes_in(tensor) if isinstance(node, cst.Name)} & set(iterables)
+        used = module.tree.names_in(tensor) & set(iterables)
         if len(used) != 1:
             return None
         name = used.pop()
@@ -152,7 +152,7 @@ def _fix(module: Module, found: AverageLoop) -> Fix | None:
     )
 
 
-def _is_all(module: Module, loop: cst.For, statement: cst.CSTNode) -> bool:
+def _is_all(loop: cst.For, statement: cst.CSTNode) -> bool:
     """Whether ``statement`` is all that the loop does."""
     import libcst as cst
 

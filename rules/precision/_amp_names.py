@@ -13,6 +13,7 @@ from torchlint.model.module import Module
 from torchlint.model.semantics.version_checks import VersionChecks
 from torchlint.model.syntax.climbing import nearest
 from torchlint.model.syntax.dotted import last_part
+from torchlint.model.syntax.nodes import TRIES
 from torchlint.model.syntax.scopes import Binding
 from torchlint.rule import Edit
 
@@ -58,7 +59,7 @@ def _aliases(module: Module) -> Iterator[Use]:
     for node in (*tree.names.get("autocast", ()), *tree.attributes_named("autocast")):
         above = tree.parent(node)
         name = module.name_of(node) if isinstance(above, cst.Assign) and above.value is node else None
-        if name in _DEPRECATED and module.is_own(node) and nearest(tree, node, cst.Try) is None:
+        if name in _DEPRECATED and module.is_own(node) and nearest(tree, node, *TRIES) is None:
             yield Use(node, node, name)
 
 

@@ -37,7 +37,7 @@ def may_be_under_autocast(sketch: Sketch) -> bool:
 
 
 def _entered(sketch: Sketch) -> Iterator[tuple[ast.stmt, ast.expr]]:
-    """What statements enter and functions are decorated with, unless it is no autocast, or one that is off."""
+    """What statements enter and functions are decorated with, unless it is not an autocast, or one that is off."""
     for statement in sketch.statements:
         managers: list[ast.expr] = []
         if isinstance(statement, (ast.With, ast.AsyncWith)):

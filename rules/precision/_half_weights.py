@@ -11,7 +11,9 @@ import libcst as cst
 from torchlint.model.module import Module
 from torchlint.model.numerics.autocasts import Autocast, Autocasts
 from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.climbing import climb
+from torchlint.model.syntax.nodes import TRIES
 from torchlint.model.training.steps import Steps
 from torchlint.source.lexemes import code_of
 
@@ -49,38 +51,33 @@ class HalfWeights:
         texts = (code_of(module.file_of_root[root].text) for root in module.related)
         if any(map(_REASONS.search, texts)):
             return
-        for call in module.methods("half", "bfloat16", "to"):
-            if not module.is_own(call) or not self._casts(call) or self._is_conditional(call):
+        for call in module.own_methods("half", "bfloat16", "to"):
+            if not self._casts(call) or self._is_conditional(call.node):
                 continue
-            network = self._receiver(call)
+            network = self._network(call)
             made = module.value(network).origins
             if module.value(network).kind is not Kind.MODULE or not made:
                 continue
-            optimizer = self._optimizer(call, made)
+            optimizer = self._optimizer(call.node, made)
             autocast = self._autocast(made) if optimizer is not None else None
             if optimizer is not None and autocast is not None:
-                yield HalfTraining(call, network, optimizer, autocast)
+                yield HalfTraining(call.node, network, optimizer, autocast)
 
-    def _casts(self, call: cst.Call) -> bool:
-        assert isinstance(call.func, cst.Attribute)
-        if call.func.attr.value == "to":
-            return any(self._module.name_of(item.value) in _LOW for item in call.args)
-        return not call.args
+    def _casts(self, call: Call) -> bool:
+        if call.method == "to":
+            return any(self._module.name_of(item.value) in _LOW for item in call.node.args)
+        return not call.node.args
 
-    def _receiver(self, call: cst.Call) -> cst.BaseExpression:
+    def _network(self, call: Call) -> cst.BaseExpression:
         """``model`` of ``model.cuda().half()``."""
-        node: cst.BaseExpression = call
-        while (
-            isinstance(node, cst.Call)
-            and isinstance(node.func, cst.Attribute)
-            and (node is call or node.func.attr.value in _SAME)
-        ):
+        node = call.receiver
+        while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value in _SAME:
             node = node.func.value
         return node
 
     def _is_conditional(self, call: cst.Call) -> bool:
         return any(
-            isinstance(above, (cst.If, cst.IfExp, cst.Try, cst.Match, cst.For, cst.While))
+            isinstance(above, (cst.If, cst.IfExp, *TRIES, cst.Match, cst.For, cst.While))
             and child is not getattr(above, "test", None)
             for above, child in climb(self._tree, call)
         )
@@ -88,10 +85,9 @@ class HalfWeights:
     def _optimizer(self, cast: cst.Call, made: frozenset[cst.CSTNode]) -> cst.Call | None:
         """The optimizer that is given the parameters of the network after the cast, in the same function."""
         for call in self._module.methods("parameters"):
-            assert isinstance(call.func, cst.Attribute)
-            if not made & self._module.value(call.func.value).origins:
+            if not made & self._module.value(call.receiver).origins:
                 continue
-            for above in self._tree.ancestors(call):
+            for above in self._tree.ancestors(call.node):
                 if isinstance(above, cst.Call) and self._module.value(above).kind is Kind.OPTIMIZER:
                     return above if self._tree.dominates(cast, above) else None
                 if isinstance(above, (cst.BaseSmallStatement, cst.BaseCompoundStatement)):

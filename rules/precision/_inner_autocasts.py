@@ -11,8 +11,8 @@ from torchlint.model.module import Module
 from torchlint.model.numerics.autocasts import Autocasts
 from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.knowledge import Kind
-from torchlint.model.syntax.climbing import climb
-from torchlint.model.syntax.dotted import last_name, last_part
+from torchlint.model.syntax.conditions import ConditionKind, conditions
+from torchlint.model.syntax.dotted import base_of, last_name, last_part
 from torchlint.model.training.grad_mode import GradModes
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.loops import Loop, Loops, is_batch, is_step
@@ -82,12 +82,7 @@ class InnerAutocasts:
         return self._module.names.alternatives(func) | assigned
 
     def _is_unconditional(self, region: cst.With, loop: Loop) -> bool:
-        for above, _ in climb(self._tree, region):
-            if above is loop.node:
-                return True
-            if isinstance(above, (cst.If, cst.IfExp, cst.Try, cst.Match, cst.FunctionDef)):
-                return False
-        return False
+        return all(item.kind is ConditionKind.EXIT for item in conditions(self._tree, region, loop.node))
 
     def _is_part_of_step(self, loop: Loop) -> bool:
         """Whether ``loop`` runs in each step or forward pass, without a backward pass of its own."""
@@ -114,9 +109,7 @@ class InnerAutocasts:
         value = self._module.value(func)
         if value.kind is not Kind.MODULE or last_part(value.name).startswith(_LIGHT):
             return False
-        root: cst.BaseExpression = func
-        while isinstance(root, cst.Attribute):
-            root = root.value
+        root = base_of(func, {cst.Attribute})
         if not isinstance(root, cst.Name):
             return False
         within = self._tree.within

@@ -88,8 +88,7 @@ class OutsideAutocast:
         around, function = self._module.fact(Loops).around(call), self._module.function_of(call)
         if around or function is None:
             return around[0].node if around else None
-        owner = self._tree.class_of(function)
-        if owner is not None and self._module.values.instance(owner).kind is Kind.MODULE:
+        if self._module.values.object_of(function).kind is Kind.MODULE:
             return None  # a part of a network
         place = self._module.fact(StepPlaces).of(call)
         if place is None or any(map(self._is_held, self._module.callers(function).calls)):
@@ -147,7 +146,7 @@ class OutsideAutocast:
             return None
         if self._counts(loop) or self._module.fact(Gradients).trains(loop):
             return None
-        training = next((item for item in self._trained if self._is_same(network, item, call)), None)
+        training = next((item for item in self._trained if self._is_same(network, item)), None)
         return None if training is None else OutsideForward(call, network, training, is_teacher=False)
 
     def _counts(self, loop: cst.For | cst.While) -> bool:
@@ -162,9 +161,9 @@ class OutsideAutocast:
             return False
         counter = last_name(loop.target)
         items = [part for node in self._tree.inside(loop.body, cst.Subscript) for part in node.slice]
-        return not any(node.value == counter for part in items for node in self._tree.inside(part, cst.Name))
+        return counter not in self._tree.names_in(*items)
 
-    def _is_same(self, network: cst.BaseExpression, training: cst.Call, call: cst.Call) -> bool:
+    def _is_same(self, network: cst.BaseExpression, training: cst.Call) -> bool:
         trained = self._networks.network_of(training)
         made, other = self._module.value(trained), self._module.value(network)
         if made.origins and other.origins and made.sure and other.sure:

@@ -16,7 +16,7 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Device
 from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.climbing import nearest
-from torchlint.model.syntax.dotted import dotted_name, last_part
+from torchlint.model.syntax.dotted import bare, dotted_name, last_part
 from torchlint.model.syntax.scopes import COMPREHENSIONS
 from torchlint.model.training.frozen import Frozen
 from torchlint.model.training.grad_mode import GradMode, GradModes
@@ -116,7 +116,8 @@ class Recasts:
         """Whether autocast and the network are on the same device: both on CUDA, or both on the same variable."""
         module = self._module
         given = recast.autocast.call.argument("device_type").value
-        moved = {module.code(item.value) for call in module.methods("to") for item in call.args[:1]}
+        devices = (call.argument("device").value for call in module.methods("to"))
+        moved = {module.code(device) for device in devices if device is not None}
         if given is not None and not isinstance(given, cst.SimpleString):
             return module.code(given).removesuffix(".type") in moved
         if recast.autocast.device is not Device.CUDA or any(module.calls("torch.cuda.is_available")):
@@ -207,9 +208,7 @@ def _prepares(line: cst.SimpleStatementLine, name: str) -> bool:
             return False
     elif not isinstance(statement, cst.Expr):
         return False
-    node = statement.value
-    while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value in _PREPARING:
-        node = node.func.value
+    node = bare(statement.value, _PREPARING, (), with_arguments=True)
     return node is not statement.value and dotted_name(node) == name
 
 

@@ -91,7 +91,7 @@ class Trainers:
         if training is None or self._is_tiny(training):
             return None
         value = '"bf16"' if not call.argument("gpus").absent else '"bf16-mixed"'
-        return FloatTrainer(call, "precision", value, precision, training)
+        return FloatTrainer(call, "precision", value, precision, training.node)
 
     def _is_on_gpu(self, call: Call) -> bool:
         """Whether a trainer of Lightning runs on a GPU, if there is one."""
@@ -111,23 +111,22 @@ class Trainers:
         if any(map(_CAUSAL.search, self._texts)) and not any(map(_FLOAT32_CAUSAL.search, self._texts)):
             return None
         training = self._call_of("train", None)
-        return None if training is None else FloatTrainer(call, "bf16", "True", formats[0], training)
+        return None if training is None else FloatTrainer(call, "bf16", "True", formats[0], training.node)
 
-    def _call_of(self, method: str, trainer: cst.Call | None) -> cst.Call | None:
+    def _call_of(self, method: str, trainer: cst.Call | None) -> Call | None:
         """The first call of a method of ``trainer``; if it is None, of any trainer."""
         for call in self._module.methods(method):
-            assert isinstance(call.func, cst.Attribute)
-            owner = self._module.value(call.func.value)
+            owner = self._module.value(call.receiver)
             if trainer in owner.origins:
                 return call
-            named = "trainer" in (dotted_name(call.func.value) or "").lower()
+            named = "trainer" in (dotted_name(call.receiver) or "").lower()
             if trainer is None and (named or owner.kind is Kind.TRAINER or owner.name.startswith("transformers.")):
                 return call
         return None
 
-    def _is_tiny(self, fit: cst.Call) -> bool:
+    def _is_tiny(self, fit: Call) -> bool:
         """Whether the network that ``fit`` trains has small layers only."""
-        network = next((item.value for item in fit.args if item.keyword is None or item.keyword.value == "model"), None)
+        network = fit.argument("model").value
         return network is not None and self._module.fact(Sizes).is_tiny(network)
 
     def _has_reason(self, call: Call) -> bool:

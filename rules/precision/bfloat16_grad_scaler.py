@@ -151,7 +151,7 @@ def _state_read(module: Module, scaler: Call) -> cst.CSTNode | None:
     for attribute in module.tree.attributes:
         if _STATE.fullmatch(attribute.attr.value) and scaler.node in module.value(attribute.value).origins:
             return attribute
-    if not any(is_state_dict(call) for call in module.methods("state_dict")):
+    if not any(is_state_dict(call.node) for call in module.methods("state_dict")):
         return None
     for node in module.tree.of_kind(cst.Subscript):
         if is_state_dict(node.value):

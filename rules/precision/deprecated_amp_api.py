@@ -65,6 +65,8 @@ class DeprecatedAmpApi(Rule):
     since = (2, 4)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
+        from torchlint.model.syntax.dotted import last_part
+
         from ._amp_names import Imports, change, is_current, uses
 
         current = [use for use in uses(module) if is_current(module, use)]
@@ -73,7 +75,7 @@ class DeprecatedAmpApi(Rule):
             changes = change(module, use, imports)
             compared = changes is not None and imports.is_compared(use.name)
             caution = f"objects created here are no longer instances of `{use.name}`" if compared else ""
-            needed = _NEEDS.get(use.successor.rpartition(".")[2])
+            needed = _NEEDS.get(last_part(use.successor))
             if not caution and needed and module.target_torch is None:
                 caution = f"needs torch {needed} or newer, and no requirement states a version"
             applicability = Applicability.UNSAFE if caution else Applicability.SAFE

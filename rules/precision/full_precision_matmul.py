@@ -94,7 +94,7 @@ class FullPrecisionMatmul(Rule):
 
         precision = module.fact(Precision)
         found = precision.float32_product
-        if found is None or (precision.float32_training and not precision.loses_on_probabilities):
+        if found is None or (precision.trains_in_float32 and not precision.loses_on_probabilities):
             return  # TL301 reports what autocast speeds up without other changes
         forward, layer = found
         yield self.diagnostic(

@@ -48,7 +48,7 @@ def _only_argument(text: str, start: int) -> str | None:
 
 
 def _is_plain(argument: str) -> bool:
-    """Whether an argument is known to be no tensor: values of a dictionary, a set, a list of files."""
+    """Whether an argument is known not to be a tensor: values of a dictionary, a set, a list of files."""
     return argument.rstrip().endswith((".values()", ".keys()", ".items()", ".shape", ".size()", ".parameters()")) or (
         argument.startswith(("set(", "map(", "glob", "os.listdir(", "list(", "zip(", "range(", "filter("))
     )

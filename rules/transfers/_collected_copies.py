@@ -10,6 +10,7 @@ import libcst as cst
 from torchlint import edits
 from torchlint.model.module import Module
 from torchlint.model.semantics.value import Device
+from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.dotted import called_name
 from torchlint.model.syntax.scopes import unpacked
 from torchlint.model.training.loops import Loops
@@ -51,7 +52,7 @@ class CollectedCopies:
         if not self._module.uses_torch or not self._reads.on_gpu:
             return
         found: dict[cst.CSTNode, list[CollectedCopy]] = {}
-        for call in self._module.methods("append"):
+        for call in self._module.own_methods("append"):
             copy = self._appended(call)
             if copy is not None:
                 found.setdefault(copy.loop, []).append(copy)
@@ -90,17 +91,17 @@ class CollectedCopies:
         uses = names.uses_in(home, node.value) if isinstance(node, cst.Name) and home is not None else []
         return sum(isinstance(self._tree.parent(use), cst.Attribute) for use in uses)
 
-    def _appended(self, call: cst.Call) -> CollectedCopy | None:
-        if not self._module.is_own(call) or len(call.args) != 1 or not isinstance(call.func, cst.Attribute):
+    def _appended(self, call: Call) -> CollectedCopy | None:
+        if len(call.node.args) != 1:
             return None
-        appended = call.args[0].value
+        appended = call.node.args[0].value
         copy = _copied(appended)
         if not isinstance(appended, cst.Call) or copy is None or self._reads.read_by(appended) is not None:
             return None
-        place = self._module.fact(StepPlaces).of(call)
+        place = self._module.fact(StepPlaces).of(call.node)
         if place is None or not place.is_loop or place.calls:
             return None
-        joined = self._joined(call.func.value, place.step)
+        joined = self._joined(call.receiver, place.step)
         if not joined or not isinstance(copy.func, cst.Attribute):
             return None
         tensor = copy.func.value

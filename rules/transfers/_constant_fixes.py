@@ -7,7 +7,7 @@ import libcst as cst
 from torchlint import edits
 from torchlint.model.data.placement import Placement
 from torchlint.model.module import Module
-from torchlint.model.semantics.moves import keyword
+from torchlint.model.syntax.calls import keyword
 from torchlint.model.syntax.dotted import dotted_name
 from torchlint.rule import Applicability, Fix
 

@@ -142,7 +142,7 @@ class ConstantValues:
         return self._is_set_once(owner, node.attr.value, depth)
 
     def _is_set_once(self, owner: cst.ClassDef, name: str, depth: int) -> bool:
-        """Whether an attribute of ``self`` gets its value in the constructor alone, and that is no tensor."""
+        """Whether an attribute of ``self`` gets its value in the constructor alone, and that is not a tensor."""
         stores = self._module.fact(Stores)
         if not all(self._is_constructing(place) for _, _, place in stores.containers.get(name, ())):
             return False

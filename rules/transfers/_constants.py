@@ -14,12 +14,13 @@ from torchlint.model.data.placement import Placement
 from torchlint.model.module import Module
 from torchlint.model.semantics.dispatch import Dispatch
 from torchlint.model.semantics.knowledge import Kind
-from torchlint.model.semantics.moves import device_of, keyword
+from torchlint.model.semantics.moves import device_of
 from torchlint.model.semantics.value import Device
-from torchlint.model.syntax.calls import changes_in_place
+from torchlint.model.syntax.calls import changes_in_place, keyword
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import dotted_name, last_name, last_part
 from torchlint.model.syntax.literals import is_none
+from torchlint.model.syntax.nodes import HANDLERS
 from torchlint.model.training.purpose import Purposes
 from torchlint.model.training.step_places import StepPlace, StepPlaces
 
@@ -242,7 +243,7 @@ class ConstantUploads:
             if isinstance(above, cst.FunctionDef) and child is above.body:
                 compiles = any(_COMPILING.search(self._module.code(item.decorator)) for item in above.decorators)
                 return compiles or keeps_result(self._module, above) or is_for_deployment(self._module, above)
-            if isinstance(above, (cst.ExceptHandler, cst.Raise, cst.Assert)):
+            if isinstance(above, (*HANDLERS, cst.Raise, cst.Assert)):
                 return True
             if isinstance(above, (cst.If, cst.IfExp)) and child is not above.test:
                 is_else = child is above.orelse
@@ -291,7 +292,7 @@ class ConstantUploads:
 
     def _asks_for_settings(self, test: cst.BaseExpression) -> bool:
         """Whether a condition depends on settings of the program alone: ``args.weight > 0``."""
-        names = [node for node in self._tree.nodes_in(test) if isinstance(node, cst.Name)]
+        names = self._tree.inside(test, cst.Name)
         members = {node.attr for node in self._tree.nodes_in(test) if isinstance(node, cst.Attribute)}
         roots = [node.value for node in names if node not in members]
         return bool(roots) and all(map(OPTIONS.fullmatch, roots))
@@ -350,6 +351,6 @@ class ConstantUploads:
     def _compiled(self) -> frozenset[cst.CSTNode]:
         """The classes and functions that are given to ``torch.compile``."""
         found = [call.node.args[0].value for call in self._module.calls("torch.compile") if call.node.args]
-        found += [call.func.value for call in self._module.methods("compile") if isinstance(call.func, cst.Attribute)]
+        found += [call.receiver for call in self._module.methods("compile")]
         definitions = (self._module.value(item).definition for item in found)
         return frozenset(item for item in definitions if item is not None)

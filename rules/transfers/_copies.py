@@ -28,12 +28,12 @@ class Copies(ForestFact):
         """The calls ``self.noise.copy_(torch.randn(size))`` that do not only set up the network, in order."""
         found: list[tuple[Move, NewTensor]] = []
         for call in self._module.methods("copy_"):
-            source = call.args[0].value if len(call.args) == 1 and call.args[0].keyword is None else None
+            source = call.argument("src").value if len(call.node.args) == 1 else None
             created = self._module.fact(ReturnedTensors).computed(source) if source is not None else None
-            if source is None or created is None or not isinstance(call.func, cst.Attribute):
+            if source is None or created is None:
                 continue
-            if self._is_of_network(call.func.value) and self._is_repeated(call) and self._is_only_copied(source):
-                found.append((Move(call, source, None, Device.CUDA), created))
+            if self._is_of_network(call.receiver) and self._is_repeated(call.node) and self._is_only_copied(source):
+                found.append((Move(call.node, source, None, Device.CUDA), created))
         return found
 
     def _is_of_network(self, target: cst.BaseExpression) -> bool:
@@ -54,7 +54,7 @@ class Copies(ForestFact):
     def _is_only_copied(self, source: cst.BaseExpression) -> bool:
         """Whether the tensors with names in ``source`` are only used for such copies."""
         tree, names = self._module.tree, self._module.names
-        copied = [item for call in self._module.methods("copy_") for item in call.args]
+        copied = [item for call in self._module.methods("copy_") for item in call.node.args]
         return all(
             any(tree.within(use, item) for item in copied) or tree.within(use, binding.node)
             for node in tree.inside(source, cst.Name)

@@ -51,7 +51,7 @@ class Decisions:
             asked = self._asked(statement.target, statement, step)
             return any(self._module.fact(Iterations).at_every_iteration(use, step) for use in asked)
         bound = self._bound(call, statement) if isinstance(statement, cst.Assign) else []
-        names = [node for target in bound for node in self._tree.nodes_in(target) if isinstance(node, cst.Name)]
+        names = [node for target in bound for node in self._tree.inside(target, cst.Name)]
         return any(self._asked(name, statement, step) for name in names)
 
     def _bound(self, call: cst.BaseExpression, statement: cst.Assign) -> list[cst.BaseExpression]:

@@ -10,8 +10,10 @@ from functools import cached_property
 import libcst as cst
 
 from torchlint.model.module import Module
-from torchlint.model.semantics.moves import keyword, moved_to
+from torchlint.model.semantics.moves import moved_to
 from torchlint.model.semantics.value import Device
+from torchlint.model.syntax.calls import keyword
+from torchlint.model.training.function_words import measuring
 from torchlint.model.training.purpose import Purposes
 from torchlint.model.training.step_places import StepPlace, StepPlaces
 
@@ -39,10 +41,8 @@ _TIMES = re.compile(
     re.IGNORECASE,
 )
 #: Names of functions and classes that wait on purpose, or where the work of a step is not all of one stream.
-_PURPOSES = re.compile(
-    r"tim(e|er|ing)s?(_|$)|bench|profil|measur|latency|throughput|warm|debug|capture|graph|offload|prefetch|swap|sync|"
-    r"_wait|^wait|allreduce|all_reduce",
-    re.IGNORECASE,
+_PURPOSES = measuring(
+    r"tim(e|er|ing)s?(_|$)|warm|debug|capture|graph|offload|prefetch|swap|sync|_wait|^wait|allreduce|all_reduce"
 )
 #: Methods that hand data to another process or thread.
 _HANDS_OVER = frozenset({"put", "put_nowait", "send", "send_bytes", "share_memory_", "submit", "isend", "irecv"})
@@ -76,15 +76,13 @@ class DeviceWaits:
     @cached_property
     def _calls(self) -> Sequence[cst.Call]:
         found = [call.node for call in self._module.own_calls(*_WAITS)]
-        found += [call for call in self._module.methods("synchronize") if self._is_of_current_stream(call)]
+        methods = self._module.own_methods("synchronize")
+        found += [call.node for call in methods if self._is_current_stream(call.receiver)]
         return sorted(found, key=self._tree.index)
 
-    def _is_of_current_stream(self, call: cst.Call) -> bool:
-        """``torch.cuda.current_stream().synchronize()``."""
-        owner = call.func.value if isinstance(call.func, cst.Attribute) else None
-        return (
-            self._module.is_own(call) and isinstance(owner, cst.Call) and self._module.name_of(owner.func) in _STREAMS
-        )
+    def _is_current_stream(self, node: cst.BaseExpression) -> bool:
+        """Whether ``node`` is ``torch.cuda.current_stream()``."""
+        return isinstance(node, cst.Call) and self._module.name_of(node.func) in _STREAMS
 
     def _step(self, call: cst.Call) -> StepPlace | None:
         places = self._module.fact(StepPlaces)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import libcst as cst
 
 from torchlint.model.module import Module
-from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Device
+from torchlint.model.syntax.calls import keywords_of
 from torchlint.model.syntax.dotted import called_name, last_part
 from torchlint.model.training.step_places import StepPlace, StepPlaces
 from torchlint.source.lexemes import comments_in
@@ -85,7 +85,7 @@ class DynamicShapes:
             operand, given = call.func.value, [call.func.value, *given]
         else:
             return name, None
-        keywords = {item.keyword.value for item in call.args if item.keyword is not None}
+        keywords = keywords_of(call).keys()
         if _OPERATIONS[name] in keywords or any(item.star for item in call.args):
             return name, None
         if name == "repeat_interleave":  # by a number for all items, or by a tensor
@@ -98,6 +98,4 @@ class DynamicShapes:
 
     def _is_on_gpu(self, operand: cst.BaseExpression) -> bool:
         value = self._module.value(operand)
-        if value.device is Device.CPU or (value.sure and value.kind in (Kind.NUMBER, Kind.ARRAY)):
-            return False
-        return value.device is Device.CUDA or self._tensors.is_tensor_of_step(operand)
+        return not value.is_on_host and (value.device is Device.CUDA or self._tensors.is_tensor_of_step(operand))

@@ -11,7 +11,9 @@ from torchlint.model.module import Module
 from torchlint.model.semantics.moves import device_of
 from torchlint.model.semantics.tensor_forms import METHODS
 from torchlint.model.semantics.value import Device
+from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.climbing import climb
+from torchlint.model.syntax.literals import is_true
 
 #: Methods that give another view of the same memory.
 _VIEWS = frozenset("detach contiguous view reshape squeeze unsqueeze flatten t transpose permute".split())
@@ -46,29 +48,27 @@ class EarlyReads:
 
     def all(self) -> Iterator[EarlyRead]:
         """The copies of the file that are read too early, in order."""
-        for call in self._module.methods("to"):
-            if self._module.is_own(call) and self._copies_to_host(call):
-                read = self._read_of(call) or self._read_of_variable(call)
+        for call in self._module.own_methods("to"):
+            if self._copies_to_host(call):
+                read = self._read_of(call.node) or self._read_of_variable(call.node)
                 if read is not None:
-                    yield EarlyRead(call, read)
+                    yield EarlyRead(call.node, read)
 
     def flag(self, call: cst.Call) -> cst.Arg | None:
         """The argument ``non_blocking=True``."""
         for item in call.args:
             if item.keyword is not None and item.keyword.value == "non_blocking":
-                return item if isinstance(item.value, cst.Name) and item.value.value == "True" else None
+                return item if is_true(item.value) else None
         return None
 
-    def _copies_to_host(self, call: cst.Call) -> bool:
-        if self.flag(call) is None or not isinstance(call.func, cst.Attribute) or any(item.star for item in call.args):
+    def _copies_to_host(self, call: Call) -> bool:
+        if self.flag(call.node) is None or call.opaque:
             return False
-        target = next((item.value for item in call.args if item.keyword and item.keyword.value == "device"), None)
-        if target is None and call.args[0].keyword is None:
-            target = call.args[0].value
+        target = call.argument("device").value
         if target is None or device_of(target, self._module.values) is not Device.CPU:
             return False
         sure = isinstance(target, (cst.SimpleString, cst.Call)) or self._module.value(target).sure
-        return sure and self._module.value(call.func.value).device is not Device.CPU
+        return sure and self._module.value(call.receiver).device is not Device.CPU
 
     def _read_of(self, node: cst.BaseExpression) -> cst.CSTNode | None:
         """What reads the value of an expression where it is; None if that is not seen."""
@@ -106,9 +106,7 @@ class EarlyReads:
         for item in block.body[behind + 1 :]:
             if not isinstance(item, cst.SimpleStatementLine):
                 return None
-            uses = [
-                node for node in self._tree.nodes_in(item) if isinstance(node, cst.Name) and node.value == target.value
-            ]
+            uses = [node for node in self._tree.inside(item, cst.Name) if node.value == target.value]
             end = self._tree.index(uses[0]) if uses else self._tree.last(item) + 1
             if any(self._may_wait(inner) for inner in self._tree.calls_in(item) if self._is_run_before(inner, end)):
                 return None

@@ -201,7 +201,7 @@ class ElementReads:
         pair = self._in_pairs(element, loop.target, loop.iter)
         if pair is not None:
             return None if self._is_bound_in(pair, loop) else ElementRead(call, loop, pair, element, False, False)
-        counts = self._module.name_of(self._called(loop.iter)) == "builtins.enumerate"
+        counts = self._module.name_of(self._module.callee(loop.iter)) == "builtins.enumerate"
         target: cst.BaseExpression = loop.target
         if isinstance(target, cst.Tuple) and counts:
             target = target.elements[0].value
@@ -239,9 +239,6 @@ class ElementReads:
                 return (place, *inner)
         return ()
 
-    def _called(self, node: cst.BaseExpression) -> cst.BaseExpression:
-        return node.func if isinstance(node, cst.Call) else node
-
     def _tensor_of(
         self, element: cst.BaseExpression, name: str, over: cst.BaseExpression, *, is_whole: bool = True
     ) -> cst.BaseExpression | None:
@@ -275,14 +272,14 @@ class ElementReads:
             stored = self._module.fact(Stores).attributes.get(trailing_name(tensor), ())
             methods = (call.func for call in self._tree.calls_in(loop.body))
             return any(self._tree.within(at, loop) for _, _, at in stored) or any(map(is_attribute_of_self, methods))
-        names = [node for node in self._tree.nodes_in(tensor) if isinstance(node, cst.Name)]
+        names = self._tree.inside(tensor, cst.Name)
         return any(
             self._tree.within(binding.node, loop) for name in names for binding in self._module.values.reaching.of(name)
         )
 
     def _has_other_index(self, element: cst.BaseExpression, loop: cst.For) -> bool:
         """Whether an iteration computes another index of an element: ``scores[row, i]``."""
-        bound = {node.value for node in self._tree.nodes_in(loop.target) if isinstance(node, cst.Name)}
+        bound = self._tree.names_in(loop.target)
         return any(
             isinstance(index, cst.Name) and index.value not in bound and self._is_bound_in(index, loop)
             for index in indexed(element)[1]
@@ -297,7 +294,8 @@ class ElementReads:
             return False  # `float(x)` may read a number as well
         root, indices = indexed(read.element)
         levels = len(indices) + (root is not read.tensor)  # `x[0]` where `x` iterates over the tensor
-        if isinstance(read.loop, cst.For) and self._module.name_of(self._called(read.loop.iter)) not in _COUNTING:
+        over = self._module.callee(read.loop.iter) if isinstance(read.loop, cst.For) else None
+        if over is not None and self._module.name_of(over) not in _COUNTING:
             return False
         is_row = levels > 1 or (levels == 1 and isinstance(read.tensor, cst.Name) and self._is_row(read.tensor))
         return is_row and self._module.fact(StepTensors).is_tensor_of_step(read.tensor)

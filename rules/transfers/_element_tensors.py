@@ -35,7 +35,7 @@ class ElementTensors:
         self._tree = module.tree
 
     def is_tensor(self, node: cst.BaseExpression, *, has_items: bool) -> bool:
-        """Whether ``node`` is one tensor; ``has_items``: its elements have ``.item()``, so that they are no numbers."""
+        """Whether ``node`` is one tensor; ``has_items``: its elements have ``.item()``, and are not numbers."""
         called = node.func if isinstance(node, cst.Call) else node
         if self._is_tuple(node) or self._module.name_of(called) == "torch.linspace":
             return False  # the drop rates of layers are read once

@@ -5,8 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from torchlint.model.forest import Forest
-
-from ._number_reads import bare
+from torchlint.model.syntax.dotted import bare
 
 _METHODS = frozenset({"item", "tolist", "numpy", "cpu", "size", "dim", "numel", "nelement"})
 _ATTRIBUTES = frozenset({"shape", "dtype", "device", "ndim", "is_cuda"})

@@ -17,7 +17,7 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.moves import device_of
 from torchlint.model.semantics.tensor_forms import TensorForms
 from torchlint.model.semantics.value import Device, Role
-from torchlint.model.syntax.dotted import called_name, dotted_name
+from torchlint.model.syntax.dotted import bare, called_name, dotted_name
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.host_training import HostTraining
 from torchlint.model.training.iterations import Iterations
@@ -27,7 +27,7 @@ from torchlint.model.training.step_places import StepPlaces
 from torchlint.model.training.steps import Steps
 
 from ._decisions import Decisions
-from ._number_reads import bare, reduction
+from ._number_reads import reduction
 from ._step_tensors import StepTensors
 
 #: The maximum number of calls that a step is followed into, and of callers that a value is followed through.
@@ -178,7 +178,7 @@ class HostReads:
         value = self._module.value(tensor)
         if value.role is Role.BATCH and value.device is None:
             return False  # it came from the CPU
-        return value.device is not Device.CPU and not (value.sure and value.kind in (Kind.NUMBER, Kind.ARRAY))
+        return not value.is_on_host
 
     @cached_property
     def on_gpu(self) -> bool:

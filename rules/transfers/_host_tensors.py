@@ -7,6 +7,7 @@ import libcst as cst
 from torchlint.model.data.creation import FACTORIES, LEGACY
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.semantics.memo import CyclicMemo
 from torchlint.model.syntax.dotted import dotted_name, is_attribute_of_self
 from torchlint.model.syntax.scopes import Binding, unpacked
 
@@ -14,8 +15,6 @@ from torchlint.model.syntax.scopes import Binding, unpacked
 _CREATING = FACTORIES | LEGACY | {"tensor", "from_numpy"}
 #: Methods that may move a tensor, or give none.
 _LEAVING = frozenset("to cuda type type_as item tolist numpy size dim numel data_ptr get_device".split())
-#: The maximum number of expressions that a tensor is followed through.
-_DEPTH = 40
 
 
 class HostTensors(ForestFact):
@@ -23,37 +22,32 @@ class HostTensors(ForestFact):
 
     def __init__(self, module: Forest) -> None:
         self._module = module
-        self._on_host: dict[cst.CSTNode, bool] = {}
+        self._on_host: CyclicMemo[cst.CSTNode, bool] = CyclicMemo(False)
 
-    def is_on_host(self, node: cst.CSTNode | None, depth: int = _DEPTH) -> bool:
+    def is_on_host(self, node: cst.CSTNode | None) -> bool:
         """Whether a tensor is seen to be made on the host: the move copies it each time."""
-        if node is None or depth <= 0:
-            return False
-        if node not in self._on_host:
-            self._on_host[node] = False  # it may depend on itself
-            self._on_host[node] = self._is_seen_on_host(node, depth)
-        return self._on_host[node]
+        return node is not None and self._on_host.get(node, self._is_seen_on_host)
 
-    def _is_seen_on_host(self, node: cst.CSTNode, depth: int) -> bool:
+    def _is_seen_on_host(self, node: cst.CSTNode) -> bool:
         if isinstance(node, cst.Name):
             reached = self._module.values.reaching.of(node)
-            return bool(reached) and all(self.is_bound_on_host(item, depth - 1) for item in reached)
+            return bool(reached) and all(self.is_bound_on_host(item) for item in reached)
         if isinstance(node, cst.Attribute) and node.attr.value in ("data", "T"):
-            return self.is_on_host(node.value, depth - 1)
+            return self.is_on_host(node.value)
         if isinstance(node, cst.Attribute):
             if is_attribute_of_self(node) and (held := self.held(node)):
-                return all(self.is_bound_on_host(item, depth - 1) for item in held)
+                return all(self.is_bound_on_host(item) for item in held)
             stored = self._module.values.stored(dotted_name(node) or "")
-            return bool(stored) and all(self.is_on_host(item, depth - 1) for item in stored)
+            return bool(stored) and all(self.is_on_host(item) for item in stored)
         if isinstance(node, cst.Subscript):
-            return self.is_on_host(node.value, depth - 1)
+            return self.is_on_host(node.value)
         if isinstance(node, cst.UnaryOperation):
-            return self.is_on_host(node.expression, depth - 1)
+            return self.is_on_host(node.expression)
         if isinstance(node, cst.BinaryOperation):
-            return self._are_on_host([node.left, node.right], depth)
+            return self._are_on_host([node.left, node.right])
         if isinstance(node, cst.Comparison):
-            return self._are_on_host([node.left, *(item.comparator for item in node.comparisons)], depth)
-        return isinstance(node, cst.Call) and self._is_made_on_host(node, depth)
+            return self._are_on_host([node.left, *(item.comparator for item in node.comparisons)])
+        return isinstance(node, cst.Call) and self._is_made_on_host(node)
 
     def held(self, node: cst.Attribute) -> list[Binding]:
         """What a class and its bases give an attribute of ``self``, in their methods or outside of them."""
@@ -63,17 +57,17 @@ class HostTensors(ForestFact):
         name = node.attr.value
         return [item for scope in scopes for item in (*scope.attributes.get(name, ()), *scope.bindings.get(name, ()))]
 
-    def is_bound_on_host(self, binding: Binding, depth: int = _DEPTH) -> bool:
+    def is_bound_on_host(self, binding: Binding) -> bool:
         """Whether a name is given a tensor on the host, also as one of several: ``weights, places = tables(size)``."""
         if isinstance(binding.node, cst.Param):
-            return self._is_passed_from_host(binding.node, depth)
+            return self._is_passed_from_host(binding.node)
         if binding.kind not in ("assign", "annotation"):
             return False
         if not binding.path:
-            return self.is_on_host(binding.value, depth)
+            return self.is_on_host(binding.value)
         returned = self._returned_by(binding.value) if isinstance(binding.value, cst.Call) else []
         parts = [unpacked(item, binding.path) for item in returned]
-        return bool(parts) and all(self.is_on_host(part, depth) for part in parts)
+        return bool(parts) and all(self.is_on_host(part) for part in parts)
 
     def _returned_by(self, call: cst.Call) -> list[cst.BaseExpression | None]:
         """What the functions of the program that ``call`` may run return."""
@@ -81,37 +75,37 @@ class HostTensors(ForestFact):
         functions = [item for item in called if isinstance(item, cst.FunctionDef)]
         return [item for function in functions for item in self._module.definitions.returns(function)]
 
-    def _are_on_host(self, nodes: list[cst.BaseExpression], depth: int) -> bool:
+    def _are_on_host(self, nodes: list[cst.BaseExpression]) -> bool:
         """Whether one of some operands is a tensor on the host, and no other is known to be a tensor elsewhere."""
-        others = [item for item in nodes if not self.is_on_host(item, depth - 1)]
+        others = [item for item in nodes if not self.is_on_host(item)]
         elsewhere = any(self._module.value(item).kind in (Kind.TENSOR, Kind.BATCH, Kind.MODULE) for item in others)
         return len(others) < len(nodes) and not elsewhere
 
-    def _is_made_on_host(self, node: cst.Call, depth: int) -> bool:
+    def _is_made_on_host(self, node: cst.Call) -> bool:
         name = self._module.name_of(node.func)
         if any(item.star or (item.keyword is not None and item.keyword.value == "device") for item in node.args):
             return False
         given = [item.value for item in node.args if item.keyword is None]
         if name == "torch.autograd.Variable":
-            return bool(given) and self.is_on_host(given[0], depth - 1)
+            return bool(given) and self.is_on_host(given[0])
         if name is not None:
             if not name.startswith("torch.") or name.count(".") != 1:
                 return False
             if name in ("torch.cat", "torch.stack") and given and isinstance(given[0], (cst.List, cst.Tuple)):
-                return self._are_on_host([item.value for item in given[0].elements], depth)
+                return self._are_on_host([item.value for item in given[0].elements])
             if name in ("torch.cat", "torch.stack") and given and isinstance(given[0], cst.ListComp):
-                return self.is_on_host(given[0].elt, depth - 1)
-            return name[6:] in _CREATING or self._are_on_host(given, depth)
+                return self.is_on_host(given[0].elt)
+            return name[6:] in _CREATING or self._are_on_host(given)
         if self._module.definitions.called(node, self._module.values):
             returned = self._returned_by(node)
-            return bool(returned) and all(self.is_on_host(item, depth - 1) for item in returned)
+            return bool(returned) and all(self.is_on_host(item) for item in returned)
         func = node.func
         if not isinstance(func, cst.Attribute):
             return False
-        return func.attr.value == "cpu" or (func.attr.value not in _LEAVING and self.is_on_host(func.value, depth - 1))
+        return func.attr.value == "cpu" or (func.attr.value not in _LEAVING and self.is_on_host(func.value))
 
-    def _is_passed_from_host(self, param: cst.Param, depth: int) -> bool:
+    def _is_passed_from_host(self, param: cst.Param) -> bool:
         """Whether all calls of a function pass a tensor on the host, or None."""
         given = [] if param.star else self._module.passed_by_all(param)
         tensors = [item for item in given if item is None or self._module.value(item).kind is not Kind.NONE]
-        return bool(tensors) and all(item is not None and self.is_on_host(item, depth - 1) for item in tensors)
+        return bool(tensors) and all(item is not None and self.is_on_host(item) for item in tensors)

@@ -36,11 +36,10 @@ class IndirectMoves(ForestFact):
 
     def _casts(self) -> Iterator[Move]:
         for call in self._module.methods("to", "type", "type_as"):
-            assert isinstance(call.func, cst.Attribute)
-            if call.func.attr.value == "to" and self._module.fact(NewTensors).of(call.func.value) is None:
+            if call.method == "to" and self._module.fact(NewTensors).of(call.receiver) is None:
                 continue
-            if self.goes_to_tensor(call):
-                yield Move(call, call.func.value, None, Device.CUDA)
+            if self.goes_to_tensor(call.node):
+                yield Move(call.node, call.receiver, None, Device.CUDA)
 
     def _calls_of_movers(self) -> Iterator[Move]:
         for function, parameter in self._movers.items():

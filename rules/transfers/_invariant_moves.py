@@ -12,7 +12,7 @@ from torchlint.model.module import Module
 from torchlint.model.semantics.invariance import Invariance
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Device, Role
-from torchlint.model.syntax.dotted import dotted_name, last_part
+from torchlint.model.syntax.dotted import base_of, dotted_name, last_part
 from torchlint.model.training.iterations import Iterations
 from torchlint.model.training.loops import LoopKind, Loops
 from torchlint.model.training.purpose import Purposes
@@ -49,15 +49,14 @@ class InvariantMoves:
         """The moves in the file, in order."""
         to_device = {move.call: move for move in self._module.fact(Placement).moves}
         found: set[cst.CSTNode] = set()
-        for call in self._module.methods("to", "cuda", "type_as", "type"):
-            assert isinstance(call.func, cst.Attribute)
-            move, moved = to_device.get(call), self._kept.whole(call.func.value)
-            if not self._module.is_own(call) or self._module.fact(Purposes).is_self_test(call):
+        for call in self._module.own_methods("to", "cuda", "type_as", "type"):
+            move, moved = to_device.get(call.node), self._kept.whole(call.receiver)
+            if self._module.fact(Purposes).is_self_test(call.node):
                 continue
             if moved in found or (move is not None and move.device is Device.CPU):
                 continue  # `self.table.type_as(x).to(x.device)` moves it twice
             invariant = self._moved(move) if move is not None else None
-            invariant = invariant or self._of_kept(call, moved, move)
+            invariant = invariant or self._of_kept(call.node, moved, move)
             if invariant is not None:
                 found.add(moved)
                 yield invariant
@@ -178,9 +177,7 @@ class InvariantMoves:
                 for item in bound
             )
         text = dotted_name(operand)
-        root = operand
-        while isinstance(root, cst.Attribute):
-            root = root.value
+        root = base_of(operand, {cst.Attribute})
         if isinstance(root, cst.Name) and self._module.fact(Invariance).is_bound_in(root, loop):
             return False
         return not any(

@@ -16,6 +16,7 @@ from torchlint.model.syntax.calls import changes_in_place
 from torchlint.model.syntax.climbing import climb, nearest
 from torchlint.model.syntax.dotted import dotted_name, is_attribute_of_self, last_part
 from torchlint.model.syntax.literals import is_none
+from torchlint.model.syntax.nodes import HANDLERS
 from torchlint.model.syntax.scopes import Binding
 from torchlint.model.training.purpose import Purposes
 from torchlint.model.training.step_places import StepPlace, StepPlaces
@@ -158,7 +159,7 @@ class KeptOnHost:
         return function is not None and self._module.fact(Purposes).is_for_constructors(function)
 
     def _may_be_without(self, value: cst.BaseExpression) -> bool:
-        """Whether an attribute is no tensor that stays on the host: ``None``, or a parameter under other settings."""
+        """Whether an attribute is not a tensor that stays on the host: ``None``, or a parameter with other settings."""
         if not isinstance(value, cst.Call):
             return is_none(value)
         name = self._module.name_of(value.func) or ""
@@ -175,10 +176,9 @@ class KeptOnHost:
 
     def _is_registered(self, name: str, classes: tuple[cst.ClassDef, ...]) -> bool:
         return any(
-            isinstance(item.value, cst.SimpleString) and item.value.raw_value == name
+            isinstance(given := call.argument("name").value, cst.SimpleString) and given.raw_value == name
             for call in self._module.methods("register_buffer", "register_parameter")
-            if nearest(self._tree, call, cst.ClassDef) in classes
-            for item in call.args
+            if nearest(self._tree, call.node, cst.ClassDef) in classes
         )
 
     # -- how often
@@ -190,7 +190,7 @@ class KeptOnHost:
         return any(
             child is not above.test and not self._is_of_settings(above.test)
             if isinstance(above, (cst.If, cst.IfExp))
-            else isinstance(above, (cst.ExceptHandler, cst.Lambda))
+            else isinstance(above, (*HANDLERS, cst.Lambda))
             for above, child in climb(self._tree, call, function)
         )
 

@@ -9,12 +9,12 @@ import libcst as cst
 from torchlint.model.module import Module
 from torchlint.model.semantics.dispatch import Dispatch
 from torchlint.model.semantics.knowledge import Kind
-from torchlint.model.syntax.calls import changes_in_place
-from torchlint.model.syntax.dotted import called_name
+from torchlint.model.syntax.calls import changes_in_place, keyword
+from torchlint.model.syntax.dotted import PARTS, bare, base_of, called_name, prefixes
 from torchlint.model.syntax.parameters import parameters_of
 
 #: Methods and attributes whose result shares the memory of the tensor.
-_VIEWS = frozenset({"view", "view_as", "reshape", "squeeze", "unsqueeze", "flatten", "detach", "data", "contiguous"})
+_VIEWS = frozenset({"view", "view_as", "reshape", "squeeze", "unsqueeze", "flatten", "detach", "contiguous"})
 #: Methods that are named like those that write to a tensor, but do not.
 _HARMLESS = frozenset({"requires_grad_", "share_memory_", "retain_grad_"})
 #: The modes of ``torch.compile`` whose results are overwritten by the next call.
@@ -52,7 +52,7 @@ def is_number(module: Module, tensor: cst.BaseExpression) -> bool:
         return True
     if not isinstance(tensor, cst.Call):
         return False
-    if any(item.keyword is not None and item.keyword.value == "reduction" for item in tensor.args):
+    if keyword(tensor, "reduction") is not None:
         return False
     name = module.name_of(tensor.func) or ""
     if called_name(tensor) in ("mean", "sum") and isinstance(tensor.func, cst.Attribute):
@@ -82,21 +82,13 @@ def _replays_graphs(call: cst.Call) -> bool:
 
 def _base(node: cst.BaseExpression) -> cst.BaseExpression:
     """``x`` of ``x.view(-1).data``: the expression that ``node`` shares its memory with."""
-    while True:
-        if isinstance(node, cst.Attribute) and node.attr.value in _VIEWS:
-            node = node.value
-        elif isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value in _VIEWS:
-            node = node.func.value
-        else:
-            return node
+    return bare(node, _VIEWS, with_arguments=True)
 
 
 def _first_bound(module: Module, base: cst.BaseExpression, loop: cst.CSTNode) -> int | None:
     """Where ``loop`` assigns ``base``, or the object that it is a part of, before this place."""
-    texts = {module.code(base)}
-    while isinstance(base, (cst.Attribute, cst.Subscript)):
-        base = base.value
-        texts.add(module.code(base))
+    texts = {module.code(part) for part in (base, *prefixes(base))}
+    base = base_of(base, PARTS)
     tree, here = module.tree, module.tree.index(base)
     bound = [tree.index(node) for node, targets, _ in _assigned(module, loop) if not texts.isdisjoint(targets)]
     if isinstance(base, cst.Name):

@@ -10,8 +10,7 @@ import libcst as cst
 
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
-from torchlint.model.semantics.value import Device
-from torchlint.model.syntax.dotted import called_name, last_part
+from torchlint.model.syntax.dotted import bare, called_name, last_part
 from torchlint.model.training.grad_mode import GradModes
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.step_places import StepPlace, StepPlaces
@@ -114,8 +113,7 @@ class MaskedLosses:
 
     def _selection(self, node: cst.BaseExpression) -> cst.Subscript | None:
         """``logits[mask]``, also where it was stored in a name, and ``labels[mask].detach()``."""
-        while isinstance(node, cst.Call) and called_name(node) in COPYING and isinstance(node.func, cst.Attribute):
-            node = node.func.value
+        node = bare(node, COPYING, (), with_arguments=True)
         if isinstance(node, cst.Subscript):
             return node
         if not isinstance(node, cst.Name):
@@ -145,7 +143,7 @@ class MaskedLosses:
                 (cst.Equal, cst.NotEqual, cst.GreaterThan, cst.GreaterThanEqual, cst.LessThan, cst.LessThanEqual),
             )
         if isinstance(node, cst.UnaryOperation):
-            return isinstance(node.operator, cst.BitInvert) and not self._is_on_host(node.expression)
+            return isinstance(node.operator, cst.BitInvert) and not self._module.value(node.expression).is_on_host
         if isinstance(node, cst.BinaryOperation):
             both = isinstance(node.operator, (cst.BitAnd, cst.BitOr, cst.Multiply))
             return both and self._is_mask(node.left, depth - 1) and self._is_mask(node.right, depth - 1)
@@ -165,11 +163,6 @@ class MaskedLosses:
             )
         return False
 
-    def _is_on_host(self, node: cst.BaseExpression) -> bool:
-        """Whether an expression is a number, an array or a tensor on the CPU for certain."""
-        value = self._module.value(node)
-        return value.device is Device.CPU or (value.sure and value.kind in (Kind.NUMBER, Kind.ARRAY))
-
     def _is_given_mask(self, param: cst.Param, depth: int) -> bool:
         """Whether all callers, which are seen, pass a mask for a parameter."""
         given = self._module.passed_by_all(param, _MAX_CALLERS) if depth > 0 else []
@@ -178,9 +171,7 @@ class MaskedLosses:
 
 def _unshaped(node: cst.BaseExpression) -> cst.BaseExpression:
     """``mask`` of ``mask.view(n, 1).repeat(1, c)``."""
-    while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value in SHAPING:
-        node = node.func.value
-    return node
+    return bare(node, SHAPING, (), with_arguments=True)
 
 
 def _known(name: str) -> str:

@@ -1,33 +1,16 @@
-"""Numbers that are computed from a copy of a tensor on the CPU, and the tensor behind such a copy."""
+"""Numbers that are computed from a copy of a tensor on the CPU."""
 
 from __future__ import annotations
-
-from collections.abc import Collection
 
 import libcst as cst
 
 from torchlint.model.forest import Forest
 
-#: Methods and attributes between a tensor and its ``item()`` that are part of the read.
-_OF_THE_READ = frozenset({"detach", "cpu", "data", "clone"})
 #: Methods of a copy on the CPU that compute a number, and others before them.
 _REDUCING = frozenset({"sum", "mean"})
 _BETWEEN = frozenset({"numpy", "float", "double", "long", "int", "view", "reshape", "flatten", "squeeze", "data"})
 #: Functions that compute a number from an array.
 _ARRAY_FUNCTIONS = frozenset({"numpy.sum", "numpy.mean", "numpy.average"})
-
-
-def bare(node: cst.BaseExpression, methods: Collection[str] = _OF_THE_READ) -> cst.BaseExpression:
-    """``x`` of ``x.detach().cpu().data``: ``node`` without ``data`` and calls of ``methods`` at its end."""
-    while True:
-        if isinstance(node, cst.Attribute) and node.attr.value == "data":
-            node = node.value
-        elif isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and not node.args:
-            if node.func.attr.value not in methods:
-                return node
-            node = node.func.value
-        else:
-            return node
 
 
 def reduction(module: Forest, copy: cst.Call) -> cst.Call | None:

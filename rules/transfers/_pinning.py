@@ -86,7 +86,7 @@ class Pinning:
         return any(
             value.kind is Kind.LOADER and not made.isdisjoint(value.origins)
             for call in self._module.methods(*_HANDING_OVER)
-            for value in (self._module.value(item.value) for item in call.args)
+            for value in (self._module.value(item.value) for item in call.node.args)
         )
 
     def _collates_by_itself(self, loader: Call) -> bool:
@@ -190,7 +190,7 @@ class Pinning:
         )
 
     def _conditions(self, value: cst.BaseExpression) -> Iterator[tuple[cst.If | cst.IfExp, bool]]:
-        """The conditions around a value in its function, each with whether it must hold there."""
+        """The conditions around a value in its function, each with whether it must be true there."""
         for above, child in climb(self._module.tree, value):
             if isinstance(above, (cst.FunctionDef, cst.ClassDef)):
                 return

@@ -192,7 +192,7 @@ def _is_asked_for(module: Module, stored: set[object], node: cst.CSTNode, functi
 
 def _replaces(module: Module, branch: cst.If) -> bool:
     """Whether a branch makes again what its condition asks, and keeps it: ``if grid.shape != size: ...``."""
-    asked = {part.value for part in module.tree.nodes_in(branch.test) if isinstance(part, cst.Name)}
+    asked = module.tree.names_in(branch.test)
     if isinstance(branch.test, cst.Comparison) and isinstance(branch.test.comparisons[0].operator, cst.IsNot):
         return False  # `if index is not None: mask[places] = index`
     return any(

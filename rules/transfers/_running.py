@@ -11,6 +11,7 @@ from torchlint.model.module import Module
 from torchlint.model.semantics.value import Role
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.exits import ends_with
+from torchlint.model.syntax.nodes import TRIES
 from torchlint.model.syntax.scopes import Binding, Scope, unpacked
 from torchlint.model.training.iterations import Iterations
 from torchlint.model.training.loops import Loops
@@ -123,7 +124,7 @@ def _outlives_exception(module: Module, scope: Scope, name: str, loop: cst.For |
     for above, child in climb(module.tree, loop, scope.node):
         if isinstance(above, cst.With) and child is above.body:
             goes_on = any(module.name_of(module.callee(item.item)) == "contextlib.suppress" for item in above.items)
-        elif isinstance(above, (cst.Try, cst.TryStar)) and child is above.body:
+        elif isinstance(above, TRIES) and child is above.body:
             goes_on = not all(ends_with(handler.body, cst.Raise, cst.Return) for handler in above.handlers)
         else:
             continue

@@ -10,9 +10,10 @@ import libcst as cst
 
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import GRADIENT_NORMS, Kind
+from torchlint.model.semantics.memo import CyclicMemo
 from torchlint.model.semantics.tensor_forms import TensorForms
 from torchlint.model.semantics.value import Device, Role
-from torchlint.model.syntax.dotted import called_name, dotted_name, last_name
+from torchlint.model.syntax.dotted import bare, called_name, dotted_name, last_name
 from torchlint.model.syntax.scopes import Binding, unpacked
 from torchlint.model.training.host_training import HostTraining
 from torchlint.model.training.step_places import StepPlace, StepPlaces
@@ -20,7 +21,6 @@ from torchlint.model.training.step_places import StepPlace, StepPlaces
 from ._dictionaries import Dictionaries
 from ._host_reads import HostReads
 from ._meters import Meters
-from ._number_reads import bare
 from ._print_words import REDUCTIONS
 from ._step_tensors import StepTensors
 
@@ -59,8 +59,8 @@ class ShownTensors:
         self._reads = module.fact(HostReads)
         self._tensors = module.fact(StepTensors)
         self._dictionaries = module.fact(Dictionaries)
-        self._numbers: dict[cst.Name, bool] = {}
-        self._on_gpu: dict[tuple[cst.CSTNode, int], bool] = {}
+        self._numbers: CyclicMemo[cst.Name, bool] = CyclicMemo(False)
+        self._on_gpu: CyclicMemo[tuple[cst.BaseExpression, int], bool] = CyclicMemo(False)
 
     def all(self) -> Iterator[ShownTensor]:
         """The tensors that the file shows, or makes a text of, at every training step, in order."""
@@ -142,12 +142,10 @@ class ShownTensors:
 
     def _is_on_gpu(self, node: cst.BaseExpression, depth: int) -> bool:
         """Whether ``node`` is the loss, an output of the network or the mean of one, and still on the device."""
-        if (node, depth) not in self._on_gpu:
-            self._on_gpu[node, depth] = False  # it may be computed from itself
-            self._on_gpu[node, depth] = self._find_on_gpu(node, depth)
-        return self._on_gpu[node, depth]
+        return self._on_gpu.get((node, depth), self._find_on_gpu)
 
-    def _find_on_gpu(self, node: cst.BaseExpression, depth: int) -> bool:
+    def _find_on_gpu(self, key: tuple[cst.BaseExpression, int]) -> bool:
+        node, depth = key
         shown = bare(node, _SAME)
         if isinstance(shown, cst.UnaryOperation) and isinstance(shown.operator, cst.Minus):
             return self._is_on_gpu(shown.expression, depth)
@@ -157,7 +155,7 @@ class ShownTensors:
         if given:
             return all(self._is_on_gpu(item, depth - 1) or self._is_element(item) for item in given)
         if self._is_reduction(node):
-            is_number = self._may_be_number(shown) or self._is_on_host(shown)
+            is_number = self._may_be_number(shown) or self._module.value(shown).is_on_host
             return not is_number and self._tensors.is_tensor_of_step(shown)
         if isinstance(shown, cst.Call):
             return self._module.name_of(shown.func) in GRADIENT_NORMS or self._is_returned(shown, (), depth)
@@ -166,12 +164,8 @@ class ShownTensors:
             return is_loss or self._is_dict_on_gpu(shown.value, depth, self._dictionaries.key_in(shown))
         return dotted_name(shown) is not None and self._is_name_on_gpu(shown, depth)
 
-    def _is_on_host(self, node: cst.BaseExpression) -> bool:
-        value = self._module.value(node)
-        return value.device is Device.CPU or (value.sure and value.kind in (Kind.NUMBER, Kind.ARRAY, Kind.STRING))
-
     def _is_name_on_gpu(self, node: cst.BaseExpression, depth: int) -> bool:
-        if self._may_be_number(node) or self._is_on_host(node) or self._is_key(node, depth):
+        if self._may_be_number(node) or self._module.value(node).is_on_host or self._is_key(node, depth):
             return False
         if isinstance(node, cst.Name) and self._is_known_item(node, depth):
             return self._is_reduced_before(node, depth)
@@ -314,12 +308,7 @@ class ShownTensors:
 
         It may be one of several that a function returns: ``return loss, loss.item()``.
         """
-        if not isinstance(node, cst.Name):
-            return False
-        if node not in self._numbers:
-            self._numbers[node] = False  # it may be computed from itself
-            self._numbers[node] = self._find_number(node)
-        return self._numbers[node]
+        return isinstance(node, cst.Name) and self._numbers.get(node, self._find_number)
 
     def _find_number(self, name: cst.Name) -> bool:
         bindings = [(item, item.value) for item in self._module.values.reaching.of(name) if item.value is not None]

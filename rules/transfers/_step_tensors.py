@@ -10,9 +10,10 @@ import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.knowledge import GRADIENT_NORMS, Kind
-from torchlint.model.semantics.moves import keyword, moved_to
+from torchlint.model.semantics.moves import moved_to
 from torchlint.model.semantics.tensor_forms import METHODS
 from torchlint.model.semantics.value import Device, Role, Value
+from torchlint.model.syntax.calls import keyword
 from torchlint.model.syntax.dotted import called_name, dotted_name
 from torchlint.model.syntax.parameters import first_parameter, owner_of
 from torchlint.model.syntax.scopes import Binding

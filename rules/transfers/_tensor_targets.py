@@ -146,17 +146,13 @@ class TensorTargets(ForestFact):
         return function is not None and binding.node is not first_parameter(function) and self._is_of_network(function)
 
     def _is_of_network(self, function: cst.FunctionDef) -> bool:
-        owner = self._module.tree.class_of(function)
-        return owner is not None and self._module.values.instance(owner).kind in (Kind.MODULE, Kind.LOSS)
+        return self._module.values.object_of(function).kind in (Kind.MODULE, Kind.LOSS)
 
     def _leaves_device(self, part: cst.CSTNode) -> bool:
         """Whether the value of ``part`` is on the CPU."""
         if leaves_device(self._module, part) or (isinstance(part, cst.Call) and self._is_made_on_host(part)):
             return True
-        if not isinstance(part, (cst.Call, cst.Name)):
-            return False
-        value = self._module.value(part)
-        return value.device is Device.CPU or (value.sure and value.kind in (Kind.NUMBER, Kind.STRING, Kind.ARRAY))
+        return isinstance(part, (cst.Call, cst.Name)) and self._module.value(part).is_on_host
 
     @cached_property
     def _moves(self) -> set[cst.Call]:
@@ -165,17 +161,16 @@ class TensorTargets(ForestFact):
 
     def _is_buffer(self, name: str, owner: cst.ClassDef) -> bool:
         return any(
-            call.args
-            and nearest(self._module.tree, call, cst.ClassDef) is owner
-            and isinstance(call.args[0].value, cst.SimpleString)
-            and call.args[0].value.raw_value == name
+            nearest(self._module.tree, call.node, cst.ClassDef) is owner
+            and isinstance(given := call.argument("name").value, cst.SimpleString)
+            and given.raw_value == name
             for call in self._module.methods("register_buffer")
         )
 
     def _is_created_on_cpu(self, tensor: cst.BaseExpression) -> bool:
         """Whether a function of torch may have created ``tensor`` on the CPU."""
         tree = self._module.tree
-        names = [node for node in tree.nodes_in(tensor) if isinstance(node, cst.Name)]
+        names = tree.inside(tensor, cst.Name)
         made = [item.value for name in names for item in self._module.values.reaching.of(name)]
         return any(
             self._is_made_on_host(call)

@@ -10,7 +10,6 @@ import libcst as cst
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.tensor_forms import REDUCING, TensorForms, compared
-from torchlint.model.semantics.value import Device
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import called_name
 from torchlint.model.training.outputs import Outputs
@@ -117,13 +116,13 @@ class TruthTests:
         return any(
             self._is_tensor(side)
             and (self._tensors.is_tensor_of_step(side) or self._tensors.is_of_gradients(side))
-            and not self._is_on_host(side)
+            and not self._module.value(side).is_on_host
             for side in self._sides(part)
         )
 
     def _is_converted(self, part: cst.BaseExpression) -> bool:
         """Whether the function makes arrays of the tensors that ``part`` asks for: on a GPU, that fails."""
-        roots = {node.value for node in self._tree.nodes_in(part) if isinstance(node, cst.Name)}
+        roots = self._tree.names_in(part)
         return not roots.isdisjoint(self._converted_in(self._module.function_of(part)))
 
     def _converted_in(self, function: cst.FunctionDef | None) -> frozenset[str]:
@@ -155,10 +154,6 @@ class TruthTests:
             for part in parts
             if isinstance(part, cst.Name) and not any(self._tree.within(part, index) for index in indices)
         ]
-
-    def _is_on_host(self, node: cst.BaseExpression) -> bool:
-        value = self._module.value(node)
-        return value.device is Device.CPU or (value.sure and value.kind in (Kind.NUMBER, Kind.ARRAY, Kind.STRING))
 
     def _sides(self, part: cst.BaseExpression) -> list[cst.BaseExpression]:
         """The expressions whose value decides: both sides of a comparison, the argument of ``bool``."""

@@ -161,9 +161,9 @@ class AllocateThenMove(Rule):
 
     def _only_describes(self, function: cst.FunctionDef | None) -> bool:
         """Whether a function runs a network once to describe or measure it, by its name: on an empty tensor."""
-        from torchlint.model.training.function_words import DESCRIBING, MEASURING, words_of
+        from torchlint.model.training.function_words import inspects_network
 
-        return function is not None and bool(words_of(function.name.value) & (DESCRIBING | MEASURING))
+        return function is not None and inspects_network(function.name.value)
 
     def _places(self, module: Module, move: Move, created: NewTensor) -> tuple[cst.Call, tuple[Note, ...]]:
         """What is reported: the move; the creation if the tensor has a name before it is moved. And a note."""

@@ -49,7 +49,7 @@ class CacheFolder:
             return None
 
     def write(self, name: str, data: object) -> None:
-        """Keep ``data``, which JSON can hold, under a name. Of two runs that write at once, one wins."""
+        """Keep ``data``, which JSON can express, under a name. Of two runs that write at once, one wins."""
         path = self._file(name)
         with contextlib.suppress(OSError, ValueError, RecursionError, MemoryError):
             self._make(os.path.dirname(path))

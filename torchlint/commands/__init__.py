@@ -10,7 +10,8 @@ import difflib
 import re
 import sys
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from torchlint.output.colour import CHOICES, choose, is_coloured, styled, terminal_width
@@ -169,10 +170,17 @@ def report_error(message: str, excerpt: str = "") -> None:
 
 def settings_for(resolver: Resolver, folder: str) -> Settings:
     """The settings of a folder. Raises UsageError if they are not valid."""
+    with usage_errors():
+        return resolver.for_folder(folder or ".")
+
+
+@contextmanager
+def usage_errors() -> Iterator[None]:
+    """Raises UsageError if settings are not valid that are read within this context."""
     from torchlint.settings.layers import SettingsError
 
     try:
-        return resolver.for_folder(folder or ".")
+        yield
     except SettingsError as error:
         raise UsageError(str(error), causes=(error,)) from error
 

@@ -7,7 +7,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from torchlint import __version__
-from torchlint.commands import SUMMARIES, Parser, UsageError, environment
+from torchlint.commands import SUMMARIES, Parser, UsageError, environment, usage_errors
 from torchlint.settings.formats import FORMATS
 
 if TYPE_CHECKING:
@@ -162,12 +162,12 @@ def _commands() -> str:
 
 def make_resolver(options: argparse.Namespace) -> Resolver:
     """Finds settings: those of the files, with the options on top. Raises UsageError."""
-    from torchlint.settings.layers import SettingsError, inline_layers, layer_of
+    from torchlint.settings.layers import inline_layers, layer_of
     from torchlint.settings.resolver import Resolver
 
     config = None
     layers: list[Layer] = []
-    try:
+    with usage_errors():
         layers += environment.layers()
         for given in options.config or ():
             if "=" in given and not os.path.exists(given):
@@ -179,8 +179,6 @@ def make_resolver(options: argparse.Namespace) -> Resolver:
             else:
                 config = given
         layers.append(layer_of(_settings(options), "command line", os.getcwd()))
-    except SettingsError as error:
-        raise UsageError(str(error), causes=(error,)) from error
     return Resolver(
         layers,
         config=config,

@@ -51,7 +51,7 @@ def run(arguments: Sequence[str]) -> int:
     for warning in settings.warnings:
         report_warning(warning)
     if options.sort == "gain":
-        _check_device(options, settings, resolver)
+        _check_device(settings, resolver)
     if options.profile is not None:
         from torchlint.commands.profiled import read
 
@@ -197,7 +197,7 @@ def _check_stdin(options: argparse.Namespace, resolver: Resolver, out: TextIO | 
     return FAULT if failed else status(options, settings, mode, [result])
 
 
-def _check_device(options: argparse.Namespace, settings: Settings, resolver: Resolver) -> None:
+def _check_device(settings: Settings, resolver: Resolver) -> None:
     """Warn if findings are not sorted by speed-ups on a GPU. Raise UsageError if a device is set that has none."""
     from torchlint.rule.evidence import nothing_on
     from torchlint.settings.combination import ON_CPU

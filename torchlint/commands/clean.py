@@ -7,7 +7,7 @@ import shutil
 import sys
 from collections.abc import Iterator, Sequence
 
-from torchlint.commands import CLEAN, FAULT, Parser, environment, report_error
+from torchlint.commands import CLEAN, FAULT, Parser, environment, report_error, report_warning
 
 
 def parser() -> Parser:
@@ -51,8 +51,9 @@ def _caches(path: str) -> Iterator[str]:
 
     try:
         configured = Resolver(environment.layers()).cache(path).path
-    except SettingsError:
+    except SettingsError as error:
         configured = ""
+        report_warning(f"a cache named in the settings is not deleted; correct them and run this again: {error}")
     if configured and is_cache(configured):
         yield configured
     for place, folders, _ in os.walk(os.path.abspath(path)):

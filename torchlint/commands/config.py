@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TextIO
 
-from torchlint.commands import CLEAN, Parser, UsageError, known_rules, settings_for
+from torchlint.commands import CLEAN, Parser, UsageError, known_rules, settings_for, usage_errors
 from torchlint.settings.keys import CHOICES, KEYS, TYPES, Kind
 
 if TYPE_CHECKING:
@@ -235,12 +235,8 @@ def show(resolver: Resolver, path: str, style: str, out: TextIO) -> None:
 
 
 def _layers(resolver: Resolver, folder: str) -> list[Layer]:
-    from torchlint.settings.layers import SettingsError
-
-    try:
+    with usage_errors():
         return resolver.layers(folder or ".")
-    except SettingsError as error:
-        raise UsageError(str(error), causes=(error,)) from error
 
 
 def _toml(value: object) -> str:

@@ -89,7 +89,7 @@ def set_argument(module: Module, call: cst.Call, name: str, argument: Argument, 
 
 
 def _add_before_unpacked(module: Module, call: cst.Call, text: str) -> Edits:
-    """Pass a keyword before the dictionary that the call unpacks, which is known not to hold it."""
+    """Pass a keyword before the dictionary that the call unpacks, which is known not to contain it."""
     start = _argument_start(module, next(item for item in call.args if item.star == "**"))
     begin = module.line_start(start)
     own_row = not module.text[begin:start].strip() and begin > module.span(call)[0]

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.model.semantics.links import imported_modules
+from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import dotted_name
+from torchlint.model.syntax.literals import is_true
 
 if TYPE_CHECKING:
     from torchlint.model.module import Module
@@ -61,12 +63,11 @@ def loads(module: Module, statement: cst.CSTNode, name: str) -> bool:
 
 def is_unconditional(module: Module, statement: cst.CSTNode) -> bool:
     """Whether a statement always runs when its file is imported, and to its end if the import succeeds."""
-    child = statement
-    for above in module.tree.ancestors(statement):
+    for above, child in climb(module.tree, statement):
         if isinstance(above, cst.Module):
             return True
         if isinstance(above, cst.If):
-            if child is not above.body or not (isinstance(above.test, cst.Name) and above.test.value == "True"):
+            if child is not above.body or not is_true(above.test):
                 return False
         elif isinstance(above, cst.With):
             managers = (module.name_of(module.callee(item.item)) for item in above.items)
@@ -74,7 +75,6 @@ def is_unconditional(module: Module, statement: cst.CSTNode) -> bool:
                 return False
         elif not isinstance(above, (cst.SimpleStatementLine, cst.IndentedBlock, cst.SimpleStatementSuite)):
             return False
-        child = above
     return False
 
 

@@ -1,4 +1,4 @@
-"""Settings that hold for the whole process, such as ``torch.backends.cudnn.benchmark = True``."""
+"""Settings of the whole process, such as ``torch.backends.cudnn.benchmark = True``."""
 
 from __future__ import annotations
 

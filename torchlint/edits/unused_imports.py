@@ -30,9 +30,9 @@ def with_unused_imports(module: Module, deleted: Edits, used: cst.CSTNode, other
     """
     import libcst as cst
 
-    root = used
-    while isinstance(root, cst.Attribute):
-        root = root.value
+    from torchlint.model.syntax.dotted import base_of
+
+    root = base_of(used, {cst.Attribute})
     found = _import_of(module, root) if isinstance(root, cst.Name) else None
     if found is None:
         return deleted

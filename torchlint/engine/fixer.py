@@ -73,7 +73,7 @@ def fix(
             errors.append(
                 f"{source.path}: the fix of {culprit.code} on {place} was not applied: its result is not valid Python"
             )
-        for diagnostic in wanted:  # edits that no file can hold; said once, and never tried again
+        for diagnostic in wanted:  # edits that overlap; reported once, and never tried again
             if not is_well_formed(diagnostic, len(current.text)):
                 refused.add(_identity(current, diagnostic))
                 errors.append(f"{source.path}: the fix of {diagnostic.code} was not applied: its edits overlap")

@@ -1,4 +1,4 @@
-"""Results of earlier runs that still hold: nothing that they depend on has changed.
+"""Results of earlier runs that are still valid: nothing that they depend on has changed.
 
 They are kept as JSON, one file for the files of a project under one set of settings. Anything in it may be wrong, for
 anyone can write it: then it is as if nothing was kept.

@@ -13,7 +13,7 @@ from torchlint.source.lexemes import COMMENT, NOQA, STRING
 from torchlint.source.ranges import Edit
 from torchlint.source.source import Source
 
-# Strings are matched only to be stepped over, so that a `#` within one is no comment.
+# Strings are matched only to be stepped over, so that a `#` within one is not a comment.
 _LEXEME = re.compile(rf"(?P<comment>{COMMENT}) | {STRING}", re.VERBOSE | re.DOTALL)
 _BACKSLASH = re.compile(r"\\(?=\r|\n|\Z)")
 _CODE = r"[A-Z]+[0-9]+\b"

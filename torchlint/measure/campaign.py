@@ -112,7 +112,7 @@ class Campaign:
 
     @contextmanager
     def _prepared(self, tasks: Sequence[Task], deadline: float) -> Iterator[list[Sides]]:
-        """The first of some tasks, and the next ones if the machine can hold them: all have made their states.
+        """The first of some tasks, and the next ones if the machine has memory for them: all have made their states.
 
         A task whose time to start is measured is prepared alone.
         """

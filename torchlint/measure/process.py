@@ -68,7 +68,7 @@ class Process:
         """The next answer. Raises Failure if none comes within `limit` seconds, or the process ends."""
         assert self._process.stdout
         deadline = monotonic() + limit
-        # In short waits: a loader's worker may hold the pipe open when the process itself is dead.
+        # In short waits: a loader's worker may keep the pipe open when the process itself is dead.
         while not select.select([self._process.stdout], [], [], 0.2)[0]:
             if self._process.poll() is not None:
                 raise Failure(self._why_it_ended())

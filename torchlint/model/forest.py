@@ -17,7 +17,7 @@ from torchlint.model.semantics.links import Links, Resolve
 from torchlint.model.semantics.names import Names
 from torchlint.model.semantics.values import Value, Values
 from torchlint.model.semantics.written import Written
-from torchlint.model.syntax.calls import Call
+from torchlint.model.syntax.calls import Call, method_calls
 from torchlint.model.syntax.context import Configured
 from torchlint.model.syntax.dotted import dotted_name
 from torchlint.model.syntax.main_guard import is_main_guard
@@ -250,7 +250,7 @@ class Forest:
     # -- meaning
 
     def calls(self, *names: str) -> Iterator[Call]:
-        """The calls of anything with one of these canonical dotted names in the file and its context, in order."""
+        """The calls of anything with one of these canonical dotted names, in order."""
         found = [call for name in dict.fromkeys(names) for call in self.tables.calls_of(name)]
         yield from found if len(names) == 1 else sorted(found, key=lambda call: self.tree.index(call.node))
 
@@ -273,9 +273,9 @@ class Forest:
         """A call of a function with this canonical dotted name."""
         return Call(node, name, self.keywords)
 
-    def methods(self, *names: str) -> Iterator[cst.Call]:
+    def methods(self, *names: str) -> Iterator[Call]:
         """The calls ``<anything>.name(...)`` with one of these method names, in order."""
-        return (call for call in self.tree.calls_named(*names) if isinstance(call.func, cst.Attribute))
+        return method_calls(self.tree.calls_named(*names), self.keywords)
 
     def decorators(self, *names: str) -> Iterator[tuple[cst.Decorator, str]]:
         """The decorators ``@name`` (not called) with one of these canonical dotted names, in order."""
@@ -295,11 +295,11 @@ class Forest:
         return self.values.of(node)
 
     def callee(self, node: cst.CSTNode) -> cst.CSTNode:
-        """What ``node`` calls; ``node`` itself if it is no call."""
+        """What ``node`` calls; ``node`` itself if it is not a call."""
         return node.func if isinstance(node, cst.Call) else node
 
     def callers(self, function: cst.FunctionDef) -> Callers:
-        """Where ``function`` is called in the file."""
+        """Where ``function`` is called."""
         return self.definitions.callers(function, self.values)
 
     def passed_by_all(self, param: cst.Param, at_most: int | None = None) -> list[cst.BaseExpression | None]:
@@ -327,7 +327,7 @@ class Forest:
         return frozenset(binding.imported for binding in self.tables.imports[root] if self.names.uses(binding))
 
     def imports(self, root: str) -> bool:
-        """Whether the file imports ``root`` or something of it."""
+        """Whether a file imports ``root`` or something of it."""
         return any(name == root or name.startswith(root + ".") for name in self.imported_names)
 
     def function_of(self, node: cst.CSTNode) -> cst.FunctionDef | None:
@@ -355,7 +355,8 @@ class Forest:
 
     def is_in_guard(self, node: cst.CSTNode) -> bool:
         """Whether ``node`` is in an ``if __name__ == "__main__":``, maybe in a function that is defined there."""
-        return any(isinstance(item, cst.If) and is_main_guard(item.test) for item in self.tree.ancestors(node))
+        guards = (item for item in self.tree.ancestors(node) if isinstance(item, cst.If) and is_main_guard(item.test))
+        return any(self.tree.within(node, item.body) for item in guards)
 
 
 class Tables:

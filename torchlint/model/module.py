@@ -122,13 +122,17 @@ class Module(Forest):
         """The calls of these canonical dotted names in the file and its related files, in order."""
         return (call for call in super().calls(*names) if self.tree.root_of(call.node) in self.related)
 
-    def methods(self, *names: str) -> Iterator[cst.Call]:
+    def methods(self, *names: str) -> Iterator[Call]:
         """The calls ``<anything>.name(...)`` in the file and its related files, in order."""
-        return (call for call in super().methods(*names) if self.tree.root_of(call) in self.related)
+        return (call for call in super().methods(*names) if self.tree.root_of(call.node) in self.related)
 
     def own_calls(self, *names: str) -> Iterator[Call]:
         """The calls of these canonical names in the file: the places where a rule may report something."""
         return (call for call in self.calls(*names) if self.is_own(call.node))
+
+    def own_methods(self, *names: str) -> Iterator[Call]:
+        """The calls ``<anything>.name(...)`` in the file: the places where a rule may report something."""
+        return (call for call in super().methods(*names) if self.is_own(call.node))
 
     def place(self, node: object) -> tuple[int, int, str]:
         """The `extent` of ``node`` in its own file, and the path of that file, empty for this one."""
@@ -141,10 +145,6 @@ class Module(Forest):
     def own_imported_names(self) -> frozenset[str]:
         """Dotted names of everything that the file itself imports, at any place."""
         return self.imported_by(self.root)
-
-    def itself_imports(self, root: str) -> bool:
-        """Whether the file itself, not its context, imports ``root`` or something of it."""
-        return any(name == root or name.startswith(root + ".") for name in self.own_imported_names)
 
     @cached_property
     def uses_torch(self) -> bool:

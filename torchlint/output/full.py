@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import TextIO
 
 from torchlint.engine.results import Result
 from torchlint.findings.diagnostic import Diagnostic, Severity
 from torchlint.output.colour import console, is_coloured, terminal_width
-from torchlint.output.text import location, marks, printable, remarks, share_in_words
+from torchlint.output.text import closing_remarks, location, marks, noted, printable, share_in_words
+from torchlint.source import reading
+from torchlint.source.ranges import Place
 from torchlint.source.source import Source
 
 #: Where there is no terminal to fit: wider than code should be, narrow enough to read.
@@ -32,11 +35,12 @@ def write(results: Sequence[Result], out: TextIO, *, unsafe: bool = False) -> No
     if not any(result.diagnostics for result in results):
         return
     write_line = _coloured(out) if is_coloured(out) else _plain(out)
+    linked = out.isatty() and is_coloured(out)
     width = terminal_width() if out.isatty() or "COLUMNS" in os.environ else _WIDTH
     for result in results:
         for diagnostic in result.diagnostics:
             assert result.source is not None
-            for line in render(result.source, diagnostic, max(width, _NARROWEST)):
+            for line in render(result.source, diagnostic, max(width, _NARROWEST), linked=linked):
                 write_line(line)
 
 
@@ -58,11 +62,12 @@ def _coloured(out: TextIO) -> Callable[[Line], None]:
     return write_line
 
 
-def render(source: Source, diagnostic: Diagnostic, width: int) -> Iterator[Line]:
-    """The lines that show one finding."""
+def render(source: Source, diagnostic: Diagnostic, width: int, *, linked: bool = False) -> Iterator[Line]:
+    """The lines that show one finding; ``linked``: places are links to their files, for a terminal."""
+    place = _link(source, Place(diagnostic.start, diagnostic.end)) if linked else ""
     colour = "yellow" if diagnostic.severity is Severity.WARNING else "cyan"
     yield [
-        (location(source, diagnostic), _BOLD),
+        (location(source, diagnostic), _BOLD + place),
         (": ", ""),
         (diagnostic.code, f"bold {colour}"),
         (f" {marks(diagnostic, fixable=False)}{diagnostic.name}", colour),
@@ -75,13 +80,25 @@ def render(source: Source, diagnostic: Diagnostic, width: int) -> Iterator[Line]
     if source.text:
         yield from _frame(source, diagnostic, (first, last), width, margin, colour)
     profile = [] if diagnostic.share is None else [(f"profile: {share_in_words(diagnostic.share)}", "magenta")]
-    for remark, style in (*profile, *remarks(source, diagnostic)):
+    places = [note.place for note in diagnostic.notes]
+    links = [_link(source, item) if linked and item is not None else "" for item in places]
+    notes = [(noted(source, diagnostic, note), link) for note, link in zip(diagnostic.notes, links, strict=True)]
+    for remark, style in (*profile, *notes, *closing_remarks(diagnostic)):
         room = max(width - margin - 3, 30)
         wrapped = textwrap.wrap(printable(remark), room, break_long_words=False, break_on_hyphens=False) or [""]
         yield [(f"{' ' * margin} = ", _GUTTER), (wrapped[0], style)]
         for more in wrapped[1:]:
             yield [(f"{' ' * margin}   {more}", style)]
     yield []
+
+
+def _link(source: Source, place: Place) -> str:
+    """The part of a style that links to a place of a file; empty if there is no such file, as for standard input."""
+    text, path = reading.containing(source, place), os.path.abspath(place.path or source.path)
+    if not os.path.isfile(path):
+        return ""
+    row = f"#{text.position(place.start).row}" if text is not None and not reading.is_notebook(path) else ""
+    return f" link {Path(path).as_uri()}{row}"
 
 
 def _frame(

@@ -122,7 +122,7 @@ def duration(microseconds: float) -> str:
 
 
 def marks(diagnostic: Diagnostic, *, fixable: bool) -> str:
-    """What is shown behind a code: ``[info]`` for a finding that is no warning, ``[*]`` for one that can be fixed."""
+    """What is shown after a code: ``[info]`` for a finding that is not a warning, ``[*]`` for one that can be fixed."""
     info = "[info] " if diagnostic.severity is Severity.INFO else ""
     return f"{info}[*] " if fixable else info
 

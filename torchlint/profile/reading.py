@@ -40,7 +40,7 @@ def read_trace(path: str) -> Trace:
 
 
 class _Text:
-    """The text of a file, of which a part is held, and a position in it."""
+    """The text of a file, of which a part is in memory, and a position in it."""
 
     def __init__(self, stream: IO[str]) -> None:
         self._stream = stream

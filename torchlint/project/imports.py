@@ -12,6 +12,7 @@ from itertools import accumulate
 from torchlint.project.toplevel import top_level
 from torchlint.source.lexemes import line_starts
 from torchlint.source.parsing import ParseError, fresh_tree, known_tree, piece_starts, python_tree
+from torchlint.source.rows import first_row
 
 
 class DefinitionKind(Enum):
@@ -82,11 +83,12 @@ def facts(text: str) -> Facts:
     except ParseError:
         return Facts()
     begins = line_starts(text)
-    pieces = _pieces(text, tree, begins)
+    firsts = [first_row(statement, text, begins) for statement in tree.body]
+    pieces = _pieces(piece_starts(text, tree), firsts, begins)
     reader = _Reader(_Rows(text, "global ", begins))
-    for statement in tree.body:
-        reader.read(statement, _first_row(statement))
-    rows = dict(zip(map(_first_row, tree.body), _piece_rows(pieces, tree.body), strict=True))
+    for statement, row in zip(tree.body, firsts, strict=True):
+        reader.read(statement, row)
+    rows = {row: pieces.rows[bisect_right(pieces.rows, row) - 1] for row in firsts}
     bindings = {
         name: tuple(_at(binding, rows.get(binding.row, binding.row)) for binding in found)
         for name, found in reader.bindings.items()
@@ -126,26 +128,13 @@ def _at(binding: Binding, row: int) -> Binding:
     return Binding(binding.kind, row, binding.imported)
 
 
-def _first_row(statement: ast.stmt) -> int:
-    decorators: Iterable[ast.expr] = getattr(statement, "decorator_list", ())
-    return min([statement.lineno, *(decorator.lineno for decorator in decorators)])
-
-
-def _pieces(text: str, tree: ast.Module, begins: Sequence[int]) -> Pieces:
-    starts = piece_starts(text, tree)
+def _pieces(starts: list[int], firsts: Sequence[int], begins: Sequence[int]) -> Pieces:
+    """The pieces that begin at ``starts``; ``firsts`` are the first rows of the statements."""
     rows = [0] * len(starts)
-    for statement in tree.body:
-        row = _first_row(statement)
+    for row in firsts:
         index = bisect_right(starts, begins[row - 1]) - 1
         rows[index] = rows[index] or row
     return Pieces(tuple(starts), tuple(row or 1 for row in rows))
-
-
-def _piece_rows(pieces: Pieces, body: list[ast.stmt]) -> Iterator[int]:
-    """For each statement the row of its piece."""
-    for statement in body:
-        row = _first_row(statement)
-        yield pieces.rows[bisect_right(pieces.rows, row) - 1]
 
 
 class _Rows:
@@ -253,8 +242,23 @@ def _dotted(node: ast.expr | None) -> str:
 
 
 def _is_main_guard(test: ast.expr) -> bool:
-    """Whether a condition compares ``__name__`` with something."""
-    return isinstance(test, ast.Compare) and isinstance(test.left, ast.Name) and test.left.id == "__name__"
+    """Whether a condition is only true in a script: ``__name__ == "__main__"``, ``__name__ in ("__main__", name)``."""
+    if not isinstance(test, ast.Compare) or len(test.ops) != 1:
+        return False
+    other = test.comparators[0]
+    if isinstance(test.ops[0], ast.Eq):
+        return any(map(_is_name, (test.left, other))) and any(map(_is_main, (test.left, other)))
+    if not isinstance(test.ops[0], ast.In) or not isinstance(other, (ast.Tuple, ast.List, ast.Set)):
+        return False
+    return _is_name(test.left) and any(map(_is_main, other.elts))
+
+
+def _is_name(node: ast.expr) -> bool:
+    return isinstance(node, ast.Name) and node.id == "__name__"
+
+
+def _is_main(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value == "__main__"
 
 
 def _owner(node: ast.expr) -> str:

@@ -24,7 +24,10 @@ _COMMENT = re.compile(COMMENT)
 _NAME = re.compile(r"\s*(\*|[^\W\d]\w*)")
 _MODULE = re.compile(r"\s*([^\W\d]\w*(?:\.[^\W\d]\w*)*)")
 _CHECKED = re.compile(r"^([ \t]*)if\b[ \t(]*(?:\w+\.)?TYPE_CHECKING\b[^\r\n]*:[ \t]*(?:#[^\r\n]*)?\r?$", re.MULTILINE)
-_GUARD = re.compile(r"""^if[ \t(]+(?:__name__[ \t]*==|["']__main__["'][ \t]*==[ \t]*__name__)""", re.MULTILINE)
+_GUARD = re.compile(
+    r"""^if[ \t(]+(?:__name__[ \t]*==|["']__main__["'][ \t]*==[ \t]*__name__|__name__[ \t]+in[ \t]*[(\[{])""",
+    re.MULTILINE,
+)
 #: What Sacred runs if the file is the script: ``@ex.automain``.
 _AUTOMAIN = re.compile(r"^@\w+\.automain\b", re.MULTILINE)
 #: ``hydra.utils.instantiate(cfg.model)``, ``instantiate_from_config(config.model)``

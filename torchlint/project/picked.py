@@ -61,7 +61,7 @@ class Picked:
         return found if len(found) <= _MAX_NAMES else frozenset()
 
     def _module(self, file: str, dotted: str) -> str | None:
-        """The file of the module that a file calls ``dotted``; None if that is no module of the project."""
+        """The file of the module that a file calls ``dotted``; None if that is not a module of the project."""
         first, _, rest = dotted.partition(".")
         facts = self._facts(file)
         imported = [item.imported for item in facts.bindings.get(first, ()) if item.imported is not None]

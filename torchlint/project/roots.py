@@ -19,9 +19,10 @@ def find_root(path: str) -> tuple[str, bool]:
     """The root folder of the project of a file or folder, and whether the folders below it belong to the project.
 
     It is the nearest folder upwards with settings, within the repository if there is one; else the root of the
-    repository, else the nearest folder with a file that distributions have, else the working directory if the file is
-    below it, else the folder above the outermost package. It is never the home folder, the folder of temporary files or
-    the root of the filesystem: of a file directly there, the project is just the files next to it.
+    repository, else the nearest folder with a file that distributions have. If there is none of these, it is the
+    outermost folder on the way up from the file that contains Python files or a package on that way, or the working
+    directory if it is above. It is never the home folder, the folder of temporary files or the root of the filesystem:
+    of a file directly there, the project is just the files next to it.
     """
     start = os.path.abspath(path)
     if not os.path.isdir(start):
@@ -34,16 +35,17 @@ def find_root(path: str) -> tuple[str, bool]:
         folders.append(os.path.dirname(folders[-1]))
     repository = repository_of(start)
     within = folders[: folders.index(repository) + 1] if repository in folders else folders
-    for is_root in (has_settings, _is_repository, _is_distribution, _is_working_directory):
+    for is_root in (has_settings, _is_repository, _is_distribution):
         for folder in within:
             if is_root(folder):
                 return folder, True
-    package = start
+    outermost = start
     for above in within[1:]:
-        if not os.path.isfile(os.path.join(package, "__init__.py")):
+        if not os.path.isfile(os.path.join(outermost, "__init__.py")) and not _has_python_files(above):
             break
-        package = above
-    return package, True
+        outermost = above
+    current = os.path.abspath(os.curdir)
+    return current if current in within[within.index(outermost) :] else outermost, True
 
 
 def in_root(path: str) -> str:
@@ -60,8 +62,12 @@ def _is_distribution(folder: str) -> bool:
     return any(os.path.isfile(os.path.join(folder, name)) for name in DISTRIBUTION_FILES)
 
 
-def _is_working_directory(folder: str) -> bool:
-    return folder == os.path.abspath(os.curdir)
+def _has_python_files(folder: str) -> bool:
+    """Whether a folder directly contains modules or notebooks; False if it cannot be read."""
+    try:
+        return any(name.endswith((".py", ".ipynb")) for name in os.listdir(folder))
+    except OSError:
+        return False
 
 
 def _is_barrier(folder: str, shared: frozenset[str]) -> bool:

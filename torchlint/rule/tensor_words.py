@@ -8,7 +8,7 @@ from functools import lru_cache
 from torchlint.source.lexemes import arguments, behind, is_in_name
 
 _NAME = re.compile(r"(?:\w+\.)*(\w+)(?:\[[^\[\]\n]*\])*\Z")
-#: The beginning of a value that is no tensor.
+#: The beginning of a value that is not a tensor.
 _PLAIN = re.compile(
     r"\[(?!.*\.(?:to|cuda)\()|[{'\"]|-?\d[-+\d()., */%_eE]*(?:[#;].*)?\Z|\([\d., -]*\)|[rbf]{1,2}['\"]"
     r"|(?:None|True|False)\b"

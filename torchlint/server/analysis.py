@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from pygls.workspace import PositionCodec
 
-from torchlint.engine.checker import AbandonedError, InternalError, check, texts_around
+from torchlint.engine.checker import AbandonedError, check, texts_around
 from torchlint.engine.fixer import Fixed, fix
 from torchlint.findings.codes import INVALID_SYNTAX
 from torchlint.findings.diagnostic import Diagnostic
@@ -232,10 +232,8 @@ def check_file(  # noqa: PLR0913, PLR0917 - the arguments of `check_snapshot`, a
     return check_snapshot(snapshot, configuration, is_cancelled, texts, earlier, opened, before)
 
 
-def fix_snapshot(checked: Checked, settings: Settings) -> Fixed:
-    """What ``torchlint --fix`` makes of it."""
-
-    def ignore(crash: InternalError) -> None:
-        """The check has reported it."""
-
-    return fix(checked.snapshot.source, settings, on_crash=ignore)
+def fix_snapshot(checked: Checked, settings: Settings) -> tuple[Fixed, Sequence[str]]:
+    """What ``torchlint --fix`` makes of it, and the rules that raised on any text on the way, a line each."""
+    crashes: list[str] = []
+    fixed = fix(checked.snapshot.source, settings, on_crash=lambda crash: crashes.append(str(crash)))
+    return fixed, crashes

@@ -1,4 +1,4 @@
-"""Which settings hold for a file: those of the files above it, and what the editor says on top."""
+"""Which settings apply to a file: those of the files above it, and what the editor says on top."""
 
 from __future__ import annotations
 

@@ -200,7 +200,7 @@ def snapshot_of_file(path: str, uri: str, codec: PositionCodec) -> Snapshot | No
 
 
 def path_of(uri: str) -> str | None:
-    """The path of a file; None of what is no file."""
+    """The path of a file; None of what is not a file."""
     return to_fs_path(uri)
 
 

@@ -164,10 +164,13 @@ class TorchlintServer(LanguageServer):
     async def fixed(self, uri: str) -> tuple[Checked, Fixed] | None:
         """What all fixes make of what is open; None if there is nothing to fix."""
         while (checked := await self.checked(uri)) is not None and checked.settings is not None:
-            fixed = await asyncio.wrap_future(self.worker.submit(partial(fix_snapshot, checked, checked.settings)))
+            work = self.worker.submit(partial(fix_snapshot, checked, checked.settings))
+            fixed, crashes = await asyncio.wrap_future(work)
             job = self.start_check(uri)
             if job is None or not job.result.done() or job.result.result() is not checked:
                 continue  # it has changed meanwhile
+            for text in crashes:
+                self.log(text)
             for text in fixed.errors:
                 self.log(text, types.MessageType.Warning)
             return checked, fixed

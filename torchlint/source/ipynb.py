@@ -58,7 +58,7 @@ def _parse(document: str) -> dict[str, Any]:
         reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error).partition(";")[0]
         raise SourceError(f"the notebook cannot be read: {reason}") from error
     if not isinstance(parsed, dict):
-        raise SourceError("the file is not a notebook: its JSON is no object")
+        raise SourceError("the file is not a notebook: its JSON is not an object")
     return parsed
 
 
@@ -74,14 +74,14 @@ def _code_cells(parsed: dict[str, Any]) -> list[tuple[int, str]]:
     texts = []
     for index, cell in enumerate(cells, 1):
         if not isinstance(cell, dict):
-            raise SourceError(f"the file is not a notebook: cell {index} is no object")
+            raise SourceError(f"the file is not a notebook: cell {index} is not an object")
         if cell.get("cell_type") != "code" or not _is_python_cell(cell.get("metadata")):
             continue
         source = cell.get("source")
         if not isinstance(source, str) and not (
             isinstance(source, list) and all(isinstance(line, str) for line in source)
         ):
-            raise SourceError(f"the file is not a notebook: the `source` of cell {index} is no text")
+            raise SourceError(f"the file is not a notebook: the `source` of cell {index} is not text")
         texts.append((index, _joined(source)))
     return texts
 

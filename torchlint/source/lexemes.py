@@ -59,7 +59,7 @@ def comments_in(text: str) -> list[str]:
 
 @lru_cache(maxsize=4)  # asked by the screens, and again for the words of a file's context
 def code_of(text: str) -> str:
-    """``text`` without its comments and triple-quoted strings, which hold examples and explanations."""
+    """``text`` without its comments and triple-quoted strings, which contain examples and explanations."""
     return "".join([part for part in _QUOTED.split(text) if not part.startswith(("#", '"""', "'''"))])
 
 

@@ -48,7 +48,7 @@ class Notebook(Source):
 
     @cached_property
     def code(self) -> str:
-        """The text with magics masked, and cells that hold no Python blank."""
+        """The text with magics masked, and cells that contain no Python blank."""
         broken = self._errors
         return _BORDER.join(
             blank(unit) if cell.index in broken else unit for cell, unit in zip(self.cells, self.units, strict=True)

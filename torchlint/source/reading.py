@@ -8,9 +8,9 @@ import stat
 from torchlint.source.ranges import Place
 from torchlint.source.source import Source, SourceError
 
-#: Larger files hold data, not programs; parsing one would take minutes and gigabytes.
+#: Larger files contain data, not programs; parsing one would take minutes and gigabytes.
 MAX_BYTES = 10 * 1024 * 1024
-#: Notebooks hold the pictures that their cells drew.
+#: Notebooks contain the pictures that their cells drew.
 MAX_NOTEBOOK_BYTES = 100 * 1024 * 1024
 
 

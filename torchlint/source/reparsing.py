@@ -8,6 +8,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
 from torchlint.source.lexemes import line_starts
+from torchlint.source.rows import first_row
 
 
 def edited_tree(text: str, before: str, tree: ast.Module) -> ast.Module | None:
@@ -20,11 +21,17 @@ def edited_tree(text: str, before: str, tree: ast.Module) -> ast.Module | None:
         return None
     begins = line_starts(text)
     first, last = _changed_rows(text, before, begins)
-    start, end = bisect_left(body, first, key=_last_row), bisect_right(body, last, key=_first_row)
-    if not (_begins_row(body, start) and _begins_row(body, end)):
-        return None
+    starts = line_starts(before)
+
+    def begin(statement: ast.stmt) -> int:
+        return first_row(statement, before, starts)
+
+    start, end = bisect_left(body, first, key=_last_row), bisect_right(body, last, key=begin)
+    for index in (start, end):  # each statement must begin a row, behind the row in which the one before it ends
+        if 0 < index < len(body) and (body[index].col_offset or begin(body[index]) <= _last_row(body[index - 1])):
+            return None
     above = _last_row(body[start - 1]) if start else 0
-    stop = begins[_first_row(body[end]) - 1] if end < len(body) else len(text)
+    stop = begins[begin(body[end]) - 1] if end < len(body) else len(text)
     if text[: begins[above]].endswith("\\\n"):
         return None
     try:
@@ -43,18 +50,6 @@ def _changed_rows(text: str, before: str, begins: Sequence[int]) -> tuple[int, i
     rest = range(shorter - same)
     behind = bisect_left(rest, True, key=lambda length: text[-1 - length :] != before[-1 - length :])
     return bisect_right(begins, same), bisect_right(begins, len(text) - behind)
-
-
-def _begins_row(body: Sequence[ast.stmt], index: int) -> bool:
-    """Whether a statement begins where a row does, behind the row in which the one before it ends."""
-    if not 0 < index < len(body):
-        return True
-    return body[index].col_offset == 0 and _first_row(body[index]) > _last_row(body[index - 1])
-
-
-def _first_row(statement: ast.stmt) -> int:
-    decorators: Sequence[ast.expr] = getattr(statement, "decorator_list", ())
-    return min([statement.lineno, *(decorator.lineno for decorator in decorators)])
 
 
 def _last_row(statement: ast.stmt) -> int:

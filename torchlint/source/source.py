@@ -160,11 +160,6 @@ class Source:
         cell = self.cell_at(offset)
         return Position(cell.index if cell else None, row - self.rows_at(offset)[0] + 1, column)
 
-    def offset_of(self, position: Position) -> int:
-        """The offset of a place as users name it."""
-        above = 0 if position.cell is None else self.location(self.cell(position.cell).start)[0] - 1
-        return self.offset(position.row + above, position.column)
-
     def rows_at(self, offset: int) -> tuple[int, int]:
         """First and last row of the cell that contains a character; of the whole text, if this is not a notebook."""
         cell = self.cell_at(offset)

@@ -213,7 +213,7 @@ CHANGES = {
 
 
 def guard(event: str, arguments: tuple[Any, ...]) -> None:
-    """An audit hook: a file that is opened for writing is no link any more, and no file of the user is changed."""
+    """An audit hook: a file that is opened for writing is not a link any more, and no file of the user is changed."""
     if event == "open":
         path, mode, flags = arguments
         writes = any(letter in mode for letter in "wax+") if mode else (flags or 0) & (os.O_WRONLY | os.O_RDWR)

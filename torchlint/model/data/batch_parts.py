@@ -11,6 +11,7 @@ from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.iterables import iterables
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.climbing import climb, nearest
+from torchlint.model.syntax.dotted import base_of
 from torchlint.model.syntax.parameters import owner_of
 from torchlint.model.syntax.scopes import Binding, unpacked
 from torchlint.model.training.loops import batch_origins
@@ -27,12 +28,10 @@ _SAME_MEMORY = frozenset(
 )
 #: Methods that return the same memory if they are called on a whole part of a batch.
 _SAME_IF_WHOLE = frozenset({"contiguous", "reshape", "flatten"})
-#: Methods that convert a tensor, which gives a new one unless it has that type already.
-_CASTS = frozenset("half float double bfloat16 long int bool byte short type to type_as".split())
 
 #: What labels are called, which are much smaller than the data that they belong to.
 _LABELS = re.compile(r"^(y|\w+_y|y_\w+|(\w+_)?(targets?|labels?|lbls?|pids?|class(es)?|gts?)(_?\w)?)$", re.IGNORECASE)
-#: What graphs of DGL hold tensors in; a loader does not pin them.
+#: Where graphs of DGL keep tensors; a loader does not pin them.
 _OF_GRAPHS = frozenset({"ndata", "edata", "srcdata", "dstdata"})
 
 
@@ -101,9 +100,7 @@ class BatchParts(ForestFact):
 
     def is_of_graph(self, move: cst.Call) -> bool:
         """Whether ``move`` moves a graph, or a part of one: ``graphs.ndata["feat"].to(device)``."""
-        node: cst.CSTNode | None = move
-        while isinstance(node, (cst.Call, cst.Attribute, cst.Subscript)):
-            node = node.func if isinstance(node, cst.Call) else node.value
+        node = base_of(move)
         return isinstance(node, cst.Name) and (self._module.function_of(move), node.value) in self._graphs
 
     @cached_property

@@ -10,10 +10,11 @@ import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.knowledge import Kind
-from torchlint.model.semantics.moves import device_of, keyword, moved_to
+from torchlint.model.semantics.moves import device_of, moved_to
 from torchlint.model.semantics.value import Device, named_device
-from torchlint.model.syntax.calls import Call
+from torchlint.model.syntax.calls import Call, keyword
 from torchlint.model.syntax.dotted import dotted_name, last_part
+from torchlint.model.syntax.literals import is_none
 
 #: Methods of a dataset that run once per item or batch.
 _ITEM_METHODS = ("__getitem__", "__getitems__", "__iter__")
@@ -53,7 +54,7 @@ class CudaWork:
 
 
 class Datasets(ForestFact):
-    """Answers about the datasets of one file, and about the functions that make their items into batches."""
+    """Answers about the datasets of one forest, and about the functions that make their items into batches."""
 
     def __init__(self, module: Forest) -> None:
         self._module = module
@@ -217,17 +218,24 @@ class Datasets(ForestFact):
         tensor = target.value if isinstance(target, cst.Attribute) and target.attr.value == "device" else None
         while isinstance(tensor, cst.Subscript):
             tensor = tensor.value  # `images[0].device`
-        named = target if tensor is None else tensor
-        reached = self._module.values.reaching.of(named) if isinstance(named, cst.Name) else []
-        params = [binding.node for binding in reached if isinstance(binding.node, cst.Param)]
-        if len(params) != 1 or len(reached) != 1:
-            return True
-        given = self._module.definitions.argument_of(call, helper, params[0])
-        if given is None:
+        parameter = self._parameter(target if tensor is None else tensor)
+        given = self._module.definitions.argument_of(call, helper, parameter) if parameter is not None else None
+        if given is None or is_none(given):
             return True
         if tensor is not None:
             return self._module.value(given).device is Device.CUDA
         return device_of(given, self._module.values) is Device.CUDA or self.is_cuda_device(given)
+
+    def _parameter(self, node: cst.BaseExpression | None) -> cst.Param | None:
+        """The parameter that a name is bound to, also with a default: ``device = device or "cuda"``."""
+        reached = self._module.values.reaching.of(node) if isinstance(node, cst.Name) else []
+        only = reached[0] if len(reached) == 1 else None
+        if only is not None and isinstance(only.value, (cst.BooleanOperation, cst.IfExp)) and not only.path:
+            inner = (name for name in self._tree.inside(only.value, cst.Name) if name.value == only.name)
+            reached = [binding for name in inner for binding in self._module.values.reaching.of(name)]
+        found = {item.node for item in reached}
+        first = found.pop() if len(found) == 1 else None
+        return first if isinstance(first, cst.Param) else None
 
     def _assigned(self, node: cst.BaseExpression | None) -> cst.BaseExpression | None:
         """``y.device`` behind ``device``, if that is all that is assigned to it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import cached_property
 
 import libcst as cst
@@ -11,9 +12,10 @@ from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.configuration import Configuration
 from torchlint.model.semantics.knowledge import Kind
-from torchlint.model.semantics.moves import keyword, moved_to
+from torchlint.model.semantics.moves import moved_to
 from torchlint.model.semantics.options import Options
 from torchlint.model.semantics.value import Device
+from torchlint.model.syntax.calls import keyword
 from torchlint.model.syntax.dotted import called_name, index_of, last_name
 
 #: Libraries that move a network and its batches to the device.
@@ -47,7 +49,7 @@ class Devices(ForestFact):
 
     @cached_property
     def uses_cuda(self) -> bool:
-        """Whether the file puts something on a CUDA device, or may: `.cuda(`, "cuda", `torch.cuda...Tensor`.
+        """Whether the program puts something on a CUDA device, or may: `.cuda(`, "cuda", `torch.cuda...Tensor`.
 
         The accelerator that `torch.accelerator` finds counts as one.
         """
@@ -106,11 +108,10 @@ class Devices(ForestFact):
     def _moved_networks(self) -> frozenset[object]:
         """What identifies the networks, or other objects, that statements move to a CUDA device."""
         moved = (
-            call.func.value
+            call.receiver
             for call in self._module.methods("cuda", "to")
-            if isinstance(call.func, cst.Attribute)
-            and isinstance(self._module.tree.parent(call), cst.Expr)
-            and moved_to(call, self._module.values) is Device.CUDA
+            if isinstance(self._module.tree.parent(call.node), cst.Expr)
+            and moved_to(call.node, self._module.values) is Device.CUDA
         )
         return frozenset().union(*map(self._identities, moved))
 
@@ -159,10 +160,8 @@ class Devices(ForestFact):
     def _moves_to_rank(self) -> bool:
         """Whether a process that `mp.spawn` starts moves something to its rank: `model.to(rank)`."""
         return any(self._module.calls(knowledge.SPAWN)) and any(
-            self._module.value(argument.value).kind is Kind.NUMBER
-            for call in self._module.methods("to")
-            for argument in call.args[:1]
-            if isinstance(argument.value, cst.Name)
+            isinstance(device, cst.Name) and self._module.value(device).kind is Kind.NUMBER
+            for device in self._devices_of_moves
         )
 
     @cached_property
@@ -175,11 +174,16 @@ class Devices(ForestFact):
             self._prepares_cuda
             and not self._names_cpu
             and any(
-                "device" in last_name(argument.value) and self._module.value(argument.value).device is None
-                for call in self._module.methods("to")
-                for argument in call.args[:1]
+                "device" in last_name(device) and self._module.value(device).device is None
+                for device in self._devices_of_moves
             )
         )
+
+    @property
+    def _devices_of_moves(self) -> Iterator[cst.BaseExpression]:
+        """What ``x.to(...)`` is given as the device, in order."""
+        devices = (call.argument("device").value for call in self._module.methods("to"))
+        return (device for device in devices if device is not None)
 
     @cached_property
     def _prepares_cuda(self) -> bool:

@@ -11,6 +11,7 @@ from torchlint.model.data.placement import Placement
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Device, Value
+from torchlint.model.syntax.calls import keyword
 from torchlint.model.syntax.dotted import dotted_name
 
 #: How many names, attributes and functions data is followed through.
@@ -129,7 +130,7 @@ class HostData(ForestFact):
             if self._module.value(call.func).name.startswith("torchvision.transforms."):
                 return True  # a transform that is an attribute of `self`
             return self._is_on_host(call.func.value, depth)
-        if any(item.keyword is not None and item.keyword.value == "device" for item in call.args):
+        if keyword(call, "device") is not None:
             return False
         if name in _MAKING or name.partition(".")[0] in _OF_THE_HOST:
             return True

@@ -11,7 +11,7 @@ from torchlint.model.data.creation import DRAWN, EXACT, FACTORIES, LEGACY
 from torchlint.model.data.numbers import Numbers
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.knowledge import Kind
-from torchlint.model.syntax.calls import Call
+from torchlint.model.syntax.calls import Call, keywords_of
 from torchlint.model.syntax.literals import is_none
 
 #: Options of a factory for a tensor elsewhere, or one that must be on the host.
@@ -128,7 +128,7 @@ class HostFactories(ForestFact):
         if call.name != "torch.arange" or call.opaque:
             return False
         by_position = [item.value for item in call.node.args if item.keyword is None]
-        named = {item.keyword.value: item.value for item in call.node.args if item.keyword is not None}
+        named = keywords_of(call.node)
         given = [*by_position[:1], *by_position[2:]] if len(by_position) > 1 else []
         given += [named[name] for name in ("start", "step") if name in named]
         return all(self._is_whole(node) for node in given)

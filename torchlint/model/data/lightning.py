@@ -10,6 +10,7 @@ import libcst as cst
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.configuration import Configuration
 from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.syntax.calls import keywords_of
 
 _HOOKS = frozenset(f"{phase}_dataloader" for phase in ("train", "val", "test", "predict"))
 #: Methods of a trainer that iterate over loaders.
@@ -27,7 +28,7 @@ _WRITTEN = (cst.Call, cst.IfExp, cst.Integer, cst.List, cst.SimpleString)
 
 
 class Lightning(ForestFact):
-    """Answers for one file."""
+    """Answers for one forest."""
 
     def __init__(self, module: Forest) -> None:
         self._module = module
@@ -88,12 +89,12 @@ class Lightning(ForestFact):
     @cached_property
     def _fitted(self) -> frozenset[cst.CSTNode]:
         """What the objects are created by whose ``fit`` is called."""
-        owners = (call.func.value for call in self._module.methods("fit") if isinstance(call.func, cst.Attribute))
+        owners = (call.receiver for call in self._module.methods("fit"))
         return frozenset(origin for owner in owners for origin in self._module.value(owner).origins)
 
     def is_on_gpu(self, trainer: cst.Call) -> bool:
         """Whether a trainer runs on a GPU, if there is one."""
-        given = {argument.keyword.value: argument.value for argument in trainer.args if argument.keyword is not None}
+        given = keywords_of(trainer)
         accelerator, gpus = given.get("accelerator"), given.get("gpus")
         named = self._module.value(accelerator).constant
         if named in _STRATEGIES:

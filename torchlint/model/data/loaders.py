@@ -8,7 +8,7 @@ import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.knowledge import DATA_LOADER, SIGNATURES
-from torchlint.model.syntax.calls import Call, is_super_call
+from torchlint.model.syntax.calls import Call, is_super_call, keywords_of
 
 #: What a derived class may pass by itself: nothing that says how items are loaded.
 _OWN = frozenset({"collate_fn", "worker_init_fn"})
@@ -110,7 +110,7 @@ class Loaders(ForestFact):
         last = choosing[-1]
         if last is not definition:
             return self._base_call(last)
-        constructor = self._own_method(last, "__init__")
+        constructor = self._tree.own_method(last, "__init__")
         above = [] if constructor is None else self._constructions(constructor)
         return Call(above[0], DATA_LOADER, self._module.keywords) if len(above) == 1 else None
 
@@ -137,7 +137,7 @@ class Loaders(ForestFact):
         Options of its own, ``*args, frames=1, **kwargs``, do not matter unless they are named as those of the base. The
         first parameters may be those of the base: ``dataset, *args, **kwargs``.
         """
-        constructor = self._own_method(definition, "__init__")
+        constructor = self._tree.own_method(definition, "__init__")
         if constructor is None:
             return "__init__" not in self._tree.scopes[definition].bindings
         params = constructor.params
@@ -158,7 +158,7 @@ class Loaders(ForestFact):
 
     def _takes_all(self, call: cst.Call, first: list[str], stars: list[str]) -> bool:
         """Whether ``call`` passes the parameters ``first``, then ``stars``, and nothing that says how to load."""
-        others = {item.keyword.value: item.value for item in call.args if item.keyword is not None}
+        others = keywords_of(call)
         passed = [item for item in call.args if item.keyword is None]
         names = [item.value.value if isinstance(item.value, cst.Name) else "" for item in passed]
         named = [name for name, value in others.items() if isinstance(value, cst.Name) and value.value == name]
@@ -174,7 +174,7 @@ class Loaders(ForestFact):
         """Whether a class takes the batches as its base gives them: ``return Background(super().__iter__())``."""
         if "__iter__" not in self._tree.scopes[definition].bindings:
             return True
-        method = self._own_method(definition, "__iter__")
+        method = self._tree.own_method(definition, "__iter__")
         if method is None or self._module.definitions.yields(method):
             return False
         returned = self._module.definitions.returns(method)
@@ -186,12 +186,8 @@ class Loaders(ForestFact):
 
     def _yields_batches(self, definition: cst.ClassDef) -> bool:
         """Whether a class yields the batches of an iterator that it keeps: ``yield next(self.iterator)``."""
-        method = self._own_method(definition, "__iter__")
+        method = self._tree.own_method(definition, "__iter__")
         yielded = self._module.definitions.yields(method) if method is not None else []
         return bool(yielded) and all(
             isinstance(item, cst.Call) and self._module.name_of(item.func) == "builtins.next" for item in yielded
         )
-
-    def _own_method(self, definition: cst.ClassDef, name: str) -> cst.FunctionDef | None:
-        found = [binding.node for binding in self._tree.scopes[definition].bindings.get(name, ())]
-        return found[0] if len(found) == 1 and isinstance(found[0], cst.FunctionDef) else None

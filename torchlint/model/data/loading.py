@@ -50,7 +50,7 @@ class Consumer:
 
 
 class Loading(ForestFact):
-    """Answers about the loaders of one file."""
+    """Answers about the loaders of one forest."""
 
     def __init__(self, module: Forest) -> None:
         self._module = module

@@ -54,7 +54,7 @@ _ARITHMETIC = ("math.", "random.", "torch.matmul")
 
 
 class Memory(ForestFact):
-    """Answers about the datasets of one file."""
+    """Answers about the datasets of one forest."""
 
     def __init__(self, module: Forest) -> None:
         self._module = module

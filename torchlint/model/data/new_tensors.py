@@ -80,7 +80,7 @@ class NewTensors(ForestFact):
             return self._new(given, held=held, filled=filled) if given is not None and plain else None
         if name in PARAMETER:
             made = self._new(node.args[0].value, held=held) if node.args and not node.args[0].star else None
-            return None if made is None else replace(made, hosted=True)  # the copy is no leaf
+            return None if made is None else replace(made, hosted=True)  # the copy is not a leaf
         if name.startswith("torch."):
             return self._of_function(node, name, held, filled)
         if name.startswith("numpy."):

@@ -8,6 +8,7 @@ from torchlint.model.data.creation import FACTORIES
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.guesses import SETTINGS
 from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.semantics.memo import CyclicMemo
 from torchlint.model.syntax.dotted import dotted_name
 from torchlint.model.syntax.scopes import Binding
 
@@ -26,7 +27,7 @@ class Numbers(ForestFact):
 
     def __init__(self, module: Forest) -> None:
         self._module = module
-        self._settings: dict[cst.CSTNode, bool] = {}
+        self._settings: CyclicMemo[cst.BaseExpression, bool] = CyclicMemo(False)
 
     def is_number(self, node: cst.BaseExpression, depth: int = 6) -> bool:
         """Whether ``node`` is a number: also a variable of a loop that is not known to be something else."""
@@ -65,17 +66,14 @@ class Numbers(ForestFact):
             for item in reached
         )
 
-    def is_setting(self, node: cst.BaseExpression, depth: int = 20) -> bool:
+    def is_setting(self, node: cst.BaseExpression) -> bool:
         """Whether ``node`` is an attribute of ``self`` that is only set to parameters and to settings, none known.
 
         Or a setting itself, ``args.width``; a parameter that every call gives one, or a number; or computed from such.
         """
-        if node not in self._settings:
-            self._settings[node] = False  # it may depend on itself
-            self._settings[node] = self._is_of_settings(node, depth)
-        return self._settings[node]
+        return self._settings.get(node, self._is_of_settings)
 
-    def _is_of_settings(self, node: cst.BaseExpression, depth: int) -> bool:
+    def _is_of_settings(self, node: cst.BaseExpression) -> bool:
         if isinstance(node, cst.Attribute):
             if not SETTINGS.isdisjoint((dotted_name(node.value) or "").split(".")):
                 return not self._module.value(node)
@@ -83,33 +81,30 @@ class Numbers(ForestFact):
             return bool(stored) and all(
                 value is not None and not self._module.value(value) and self._is_given(value) for value in stored
             )
-        if depth <= 0 or self._module.value(node).kind is Kind.TENSOR:
+        if self._module.value(node).kind is Kind.TENSOR:
             return False
         if isinstance(node, cst.Subscript):  # `self.ratios[1]`
             index = node.slice[0].slice if len(node.slice) == 1 else None
             is_item = isinstance(index, cst.Index) and isinstance(index.value, cst.Integer)
-            return is_item and isinstance(node.value, cst.Attribute) and self.is_setting(node.value, depth - 1)
+            return is_item and isinstance(node.value, cst.Attribute) and self.is_setting(node.value)
         if isinstance(node, cst.BinaryOperation):
-            return all(self._is_plain(item, depth - 1) for item in (node.left, node.right))
+            return all(map(self._is_plain, (node.left, node.right)))
         reached = self._module.values.reaching.of(node) if isinstance(node, cst.Name) else []
         return bool(reached) and all(
-            self._is_passed(item.node, depth - 1)
+            self._is_passed(item.node)
             if isinstance(item.node, cst.Param)
-            else item.kind == "assign"
-            and not item.path
-            and item.value is not None
-            and self._is_plain(item.value, depth - 1)
+            else item.kind == "assign" and not item.path and item.value is not None and self._is_plain(item.value)
             for item in reached
         )
 
-    def _is_passed(self, param: cst.Param, depth: int) -> bool:
+    def _is_passed(self, param: cst.Param) -> bool:
         """Whether every call of a function gives a parameter a setting or a number."""
         given = [] if param.star else self._module.passed_by_all(param, at_most=_MANY_CALLS)
         values = [param.default if item is None else item for item in given]
-        return bool(values) and all(item is not None and self._is_plain(item, depth) for item in values)
+        return bool(values) and all(item is not None and self._is_plain(item) for item in values)
 
-    def _is_plain(self, node: cst.BaseExpression, depth: int) -> bool:
-        return self.is_number(node) or self.is_setting(node, depth)
+    def _is_plain(self, node: cst.BaseExpression) -> bool:
+        return self.is_number(node) or self.is_setting(node)
 
     def _is_given(self, value: cst.BaseExpression) -> bool:
         """``width``, a parameter, or ``options["width"]`` or ``config.width``."""

@@ -57,7 +57,7 @@ class Move:
 
 
 class Placement(ForestFact):
-    """Answers for one file."""
+    """Answers for one forest."""
 
     def __init__(self, module: Forest) -> None:
         self._module = module
@@ -69,19 +69,16 @@ class Placement(ForestFact):
 
     def _moves(self) -> Iterator[Move]:
         for call in self._module.methods("to", "cuda"):
-            assert isinstance(call.func, cst.Attribute)
-            target = next((item for item in call.args if item.keyword and item.keyword.value == "device"), None)
-            if target is None and call.args and call.args[0].keyword is None and not call.args[0].star:
-                target = call.args[0]
-            if call.func.attr.value == "cuda":
-                if self._module.name_of(call.func) is None and not any(item.star for item in call.args):
-                    yield Move(call, call.func.value, target, Device.CUDA)
+            target = call.argument("device").node
+            if call.method == "cuda":
+                if self._module.name_of(call.node.func) is None and not call.opaque:
+                    yield Move(call.node, call.receiver, target, Device.CUDA)
                 continue
             if target is not None and self.is_device(target.value):
-                yield Move(call, call.func.value, target, device_of(target.value, self._module.values))
+                yield Move(call.node, call.receiver, target, device_of(target.value, self._module.values))
 
     def is_device(self, node: cst.BaseExpression) -> bool:
-        """Whether ``node`` names a device, and is no dtype and no other tensor."""
+        """Whether ``node`` names a device, not a dtype or another tensor."""
         value = self._module.value(node)
         if value.kind in (Kind.DEVICE, Kind.STRING):
             return value.kind is Kind.DEVICE or bool(named_device(value))

@@ -20,6 +20,7 @@ from torchlint.model.data.host_factories import (
 from torchlint.model.data.numbers import Numbers
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.semantics.memo import CyclicMemo
 from torchlint.model.semantics.reaching import MANY
 from torchlint.model.syntax.scopes import Binding
 
@@ -29,10 +30,9 @@ _LEAVING = frozenset("to cuda cpu type type_as item tolist numpy size dim numel 
 _READING = frozenset({"item", "tolist", "numpy"})
 #: Decorators that change nothing about what a function returns.
 _PLAIN = frozenset({"staticmethod", "classmethod", "torch.no_grad()"})
-#: Kinds of values that are no tensors.
+#: Kinds of values that are not tensors.
 _OTHERS = frozenset({Kind.NUMBER, Kind.STRING, Kind.DTYPE, Kind.NONE})
-#: The maximum number of expressions that a tensor is followed through, and of iterations of a loop that writes to it.
-_DEPTH = 40
+#: The maximum number of iterations of a loop that writes to a tensor.
 _FEW = 8
 
 #: The parameters of a function that are given a new tensor, with that.
@@ -46,7 +46,7 @@ class ReturnedTensors(ForestFact):
         self._module = module
         self._numbers = module.fact(Numbers)
         self._factories = module.fact(HostFactories)
-        self._known: dict[tuple[cst.CSTNode, _Given], NewTensor | None] = {}
+        self._known: CyclicMemo[tuple[cst.BaseExpression, _Given], NewTensor | None] = CyclicMemo(None)
         self._plain: dict[cst.FunctionDef, bool] = {}
 
     def of(self, call: cst.Call) -> NewTensor | None:
@@ -57,13 +57,13 @@ class ReturnedTensors(ForestFact):
         """
         if any(isinstance(item.value, cst.Name) and self.computed(item.value) for item in call.args):
             return None  # a tensor with a name may also be used on the host
-        return self._of_program(call, frozenset(), _DEPTH)
+        return self._of_program(call, frozenset())
 
     def computed(self, node: cst.BaseExpression) -> NewTensor | None:
         """What ``node`` computes of sizes and numbers, whatever else its names are used for."""
-        return self._made(node, frozenset(), _DEPTH)
+        return self._made(node, frozenset())
 
-    def _of_program(self, call: cst.Call, given: _Given, depth: int) -> NewTensor | None:
+    def _of_program(self, call: cst.Call, given: _Given) -> NewTensor | None:
         if any(item.star for item in call.args):
             return None
         called = self._module.definitions.called(call, self._module.values)
@@ -76,29 +76,35 @@ class ReturnedTensors(ForestFact):
             (param, made)
             for param in (*function.params.posonly_params, *function.params.params, *function.params.kwonly_params)
             if (passed := self._module.definitions.argument_of(call, function, param)) is not None
-            and (made := self._made(passed, given, depth - 1)) is not None
+            and (made := self._made(passed, given)) is not None
         }
         returned = self._module.definitions.returns(function)
-        results = [None if item is None else self._made(item, frozenset(new), depth - 1) for item in returned]
+        results = [None if item is None else self._made(item, frozenset(new)) for item in returned]
         first = _of_all(results)
         return None if first is None else replace(first, named=True, returned=True)
 
     def _is_plain(self, function: cst.FunctionDef) -> bool:
         """Whether a function always makes its result anew, with few operations on tensors."""
-        if function not in self._plain:
-            self._plain[function] = (
-                function.asynchronous is None
-                and all(self._module.code(item.decorator) in _PLAIN for item in function.decorators)
-                and not self._module.tree.inside(function.body, cst.While, cst.Global, cst.Nonlocal, cst.Yield)
-                and all(map(self._is_short, self._module.tree.inside(function.body, cst.For)))
-                and not any(
-                    isinstance(call.func, cst.Attribute) and call.func.attr.value in _READING
-                    for call in self._module.tree.calls_in(function.body)
-                )
-                and all(map(self._writes_numbers, self._module.tree.inside(function.body, cst.Assign)))
-                and all(map(self._writes_numbers, self._module.tree.inside(function.body, cst.AugAssign)))
+        if function in self._plain:
+            return self._plain[function]
+        found, is_final = self._known.attempt(lambda: self._find_plain(function))
+        if is_final:
+            self._plain[function] = found
+        return found
+
+    def _find_plain(self, function: cst.FunctionDef) -> bool:
+        return (
+            function.asynchronous is None
+            and all(self._module.code(item.decorator) in _PLAIN for item in function.decorators)
+            and not self._module.tree.inside(function.body, cst.While, cst.Global, cst.Nonlocal, cst.Yield)
+            and all(map(self._is_short, self._module.tree.inside(function.body, cst.For)))
+            and not any(
+                isinstance(call.func, cst.Attribute) and call.func.attr.value in _READING
+                for call in self._module.tree.calls_in(function.body)
             )
-        return self._plain[function]
+            and all(map(self._writes_numbers, self._module.tree.inside(function.body, cst.Assign)))
+            and all(map(self._writes_numbers, self._module.tree.inside(function.body, cst.AugAssign)))
+        )
 
     def _is_short(self, loop: cst.For) -> bool:
         """Whether a loop has a few iterations for certain: over a tuple or list that is written there."""
@@ -130,36 +136,31 @@ class ReturnedTensors(ForestFact):
 
     # -- expressions
 
-    def _made(self, node: cst.BaseExpression, given: _Given, depth: int) -> NewTensor | None:
-        if depth <= 0:
-            return None
-        key = (node, given)
-        if key not in self._known:
-            self._known[key] = None  # it may depend on itself
-            self._known[key] = self._find(node, given, depth - 1)
-        return self._known[key]
+    def _made(self, node: cst.BaseExpression, given: _Given) -> NewTensor | None:
+        return self._known.get((node, given), self._find)
 
-    def _find(self, node: cst.BaseExpression, given: _Given, depth: int) -> NewTensor | None:
+    def _find(self, key: tuple[cst.BaseExpression, _Given]) -> NewTensor | None:
+        node, given = key
         if isinstance(node, cst.Name):
             reached = self._module.values.reaching.of(node)
-            return None if len(reached) > MANY else _of_all([self._bound(item, given, depth) for item in reached])
+            return None if len(reached) > MANY else _of_all([self._bound(item, given) for item in reached])
         if isinstance(node, cst.Subscript):
-            return self._made(node.value, given, depth) if selects(node) else None
+            return self._made(node.value, given) if selects(node) else None
         if isinstance(node, cst.UnaryOperation):
-            return self._joined([node.expression], given, depth)
+            return self._joined([node.expression], given)
         if isinstance(node, (cst.BinaryOperation, cst.Comparison)):
-            return self._joined(operands(node), given, depth)
-        return self._of_call(node, given, depth) if isinstance(node, cst.Call) else None
+            return self._joined(operands(node), given)
+        return self._of_call(node, given) if isinstance(node, cst.Call) else None
 
-    def _bound(self, binding: Binding, given: _Given, depth: int) -> NewTensor | None:
+    def _bound(self, binding: Binding, given: _Given) -> NewTensor | None:
         """What a name is given."""
         if isinstance(binding.node, cst.Param):
             return dict(given).get(binding.node)
         if binding.kind != "assign" or binding.path or binding.value is None:
             return None
-        return self._made(binding.value, given, depth)
+        return self._made(binding.value, given)
 
-    def _of_call(self, node: cst.Call, given: _Given, depth: int) -> NewTensor | None:
+    def _of_call(self, node: cst.Call, given: _Given) -> NewTensor | None:
         if has_device(node) or any(item.star for item in node.args):
             return None
         name = self._module.name_of(node.func) or ""
@@ -169,23 +170,23 @@ class ReturnedTensors(ForestFact):
         if name.startswith(("torch.", "numpy.")):
             of_numpy = name.startswith("numpy.")
             created = self._factories.of_array(node, name) if of_numpy else self._factories.of(node, name)
-            return created if created is not None else self._joined(joined_items(passed), given, depth)
+            return created if created is not None else self._joined(joined_items(passed), given)
         if name:
             return None
-        made = self._made(node.func.value, given, depth) if isinstance(node.func, cst.Attribute) else None
+        made = self._made(node.func.value, given) if isinstance(node.func, cst.Attribute) else None
         if made is None or not isinstance(node.func, cst.Attribute):
-            return self._of_program(node, given, depth)
+            return self._of_program(node, given)
         method = node.func.attr.value
         if method in SAME_EVERYWHERE or self._factories.casts(node, method):
             return made
-        return None if method in _LEAVING else self._joined([node.func.value, *joined_items(passed)], given, depth)
+        return None if method in _LEAVING else self._joined([node.func.value, *joined_items(passed)], given)
 
-    def _joined(self, nodes: Iterable[cst.BaseExpression], given: _Given, depth: int) -> NewTensor | None:
+    def _joined(self, nodes: Iterable[cst.BaseExpression], given: _Given) -> NewTensor | None:
         """What is computed from tensors and other values, if all tensors are new."""
-        return _of_all([self._made(item, given, depth) for item in nodes if not self._is_other(item)])
+        return _of_all([self._made(item, given) for item in nodes if not self._is_other(item)])
 
     def _is_other(self, node: cst.BaseExpression) -> bool:
-        """Whether a value is no tensor."""
+        """Whether a value is not a tensor."""
         return (
             self._module.value(node).kind in _OTHERS or self._numbers.is_number(node) or self._numbers.is_setting(node)
         )

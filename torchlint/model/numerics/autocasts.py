@@ -36,7 +36,7 @@ class Autocast:
 
 
 class Autocasts(ForestFact):
-    """Answers for one file."""
+    """Answers for one forest."""
 
     def __init__(self, module: Forest) -> None:
         self._module = module

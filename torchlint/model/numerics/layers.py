@@ -11,7 +11,7 @@ import libcst as cst
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.knowledge import PRODUCTS, Kind
 from torchlint.model.semantics.objects import ObjectFlow
-from torchlint.model.syntax.calls import Call
+from torchlint.model.syntax.calls import Call, keywords_of
 from torchlint.model.syntax.dotted import last_part
 
 #: Libraries whose networks are made of convolutions, unless the name says otherwise ...
@@ -46,9 +46,8 @@ class Layers:
         """Whether some convolutions may be split into groups, or are those of a network known for that."""
         for call in self.calls:
             if call.name.startswith("torch.nn.") and "onv" in last_part(call.name):
-                given = [item.value for item in call.node.args if item.keyword is not None]
-                names = [item.keyword.value for item in call.node.args if item.keyword is not None]
-                if any(n == "groups" and not _is_one(v) for n, v in zip(names, given, strict=True)) or call.opaque:
+                given = keywords_of(call.node)
+                if call.opaque or ("groups" in given and not _is_one(given["groups"])):
                     return True
                 if len(call.node.args) - len(given) > 6:
                     return True
@@ -67,7 +66,7 @@ class Layers:
 
 
 class NetworkLayers(ForestFact):
-    """Answers for one file."""
+    """Answers for one forest."""
 
     def __init__(self, module: Forest) -> None:
         self._module = module

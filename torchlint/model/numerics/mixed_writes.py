@@ -11,6 +11,8 @@ import libcst as cst
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.semantics.memo import CyclicMemo
+from torchlint.model.syntax.calls import keywords_of
 from torchlint.model.syntax.dotted import called_name, last_part
 from torchlint.model.training.data_flow import DataFlow
 
@@ -34,8 +36,6 @@ _OTHERS = re.compile(
 )
 #: Arguments before what is written, of a method: ``x.scatter_(dim, index, src)``.
 _BEFORE_SOURCE = {"index_put": 1, "index_put_": 1, "masked_scatter": 1, "masked_scatter_": 1, "put_": 1}
-#: How many expressions a format is followed through.
-_DEPTH = 8
 
 _FLOAT32 = frozenset({"full"})
 _BITS16 = frozenset({"low"})
@@ -43,11 +43,11 @@ _UNKNOWN: frozenset[str] = frozenset()
 
 
 class MixedWrites(ForestFact):
-    """Answers for one file."""
+    """Answers for one forest."""
 
     def __init__(self, module: Forest) -> None:
         self._module = module
-        self._known: dict[cst.BaseExpression, frozenset[str]] = {}
+        self._known: CyclicMemo[cst.BaseExpression, frozenset[str]] = CyclicMemo(_UNKNOWN)
 
     @cached_property
     def first(self) -> cst.CSTNode | None:
@@ -76,7 +76,7 @@ class MixedWrites(ForestFact):
         for call in self._module.tree.calls_where(_WRITES.fullmatch):
             name = called_name(call)
             given = [item.value for item in call.args if item.keyword is None and not item.star]
-            named = {item.keyword.value: item.value for item in call.args if item.keyword is not None}
+            named = keywords_of(call)
             owner = call.func.value if isinstance(call.func, cst.Attribute) else None
             if owner is None or (self._module.name_of(call.func) or "").startswith("torch."):
                 owner = given.pop(0) if given else None
@@ -90,35 +90,30 @@ class MixedWrites(ForestFact):
             return False
         return self._module.value(index.value).kind not in (Kind.NUMBER, Kind.STRING, Kind.NONE)
 
-    def _formats(self, node: cst.BaseExpression | None, depth: int = _DEPTH) -> frozenset[str]:
+    def _formats(self, node: cst.BaseExpression | None) -> frozenset[str]:
         """In which formats ``node`` may be under autocast: "low", "full", both, or none that can be seen."""
-        if node is None or depth <= 0:
-            return _UNKNOWN
-        if node not in self._known:
-            self._known[node] = _UNKNOWN  # while it is followed: a loop may lead back here
-            self._known[node] = self._followed(node, depth)
-        return self._known[node]
+        return _UNKNOWN if node is None else self._known.get(node, self._followed)
 
-    def _followed(self, node: cst.BaseExpression, depth: int) -> frozenset[str]:
+    def _followed(self, node: cst.BaseExpression) -> frozenset[str]:
         if isinstance(node, cst.Subscript):
-            return self._formats(node.value, depth - 1)
+            return self._formats(node.value)
         if isinstance(node, cst.UnaryOperation):
-            return self._formats(node.expression, depth - 1)
+            return self._formats(node.expression)
         if isinstance(node, cst.IfExp):
-            return self._formats(node.body, depth - 1) | self._formats(node.orelse, depth - 1)
+            return self._formats(node.body) | self._formats(node.orelse)
         if isinstance(node, cst.BinaryOperation):
             if isinstance(node.operator, cst.MatrixMultiply):
                 return _BITS16
-            return _promoted(self._formats(node.left, depth - 1), self._formats(node.right, depth - 1))
+            return _promoted(self._formats(node.left), self._formats(node.right))
         if isinstance(node, cst.Call):
-            return self._formats_of_call(node, depth)
+            return self._formats_of_call(node)
         if isinstance(node, (cst.Name, cst.Attribute)):
-            return self._formats_of_name(node, depth)
+            return self._formats_of_name(node)
         return _UNKNOWN
 
-    def _formats_of_name(self, node: cst.Name | cst.Attribute, depth: int) -> frozenset[str]:
+    def _formats_of_name(self, node: cst.Name | cst.Attribute) -> frozenset[str]:
         if isinstance(node, cst.Attribute) and node.attr.value in ("data", "T", "mT"):
-            return self._formats(node.value, depth - 1)
+            return self._formats(node.value)
         value = self._module.value(node)
         if value.kind in (Kind.NUMBER, Kind.STRING, Kind.NONE, Kind.ARRAY):
             return _UNKNOWN
@@ -127,10 +122,10 @@ class MixedWrites(ForestFact):
         found = _UNKNOWN
         for source, _ in self._module.fact(DataFlow).sources(node):
             if isinstance(source, cst.BaseExpression):
-                found |= self._formats(source, depth - 1)
+                found |= self._formats(source)
         return found
 
-    def _formats_of_call(self, call: cst.Call, depth: int) -> frozenset[str]:
+    def _formats_of_call(self, call: cst.Call) -> frozenset[str]:
         module, func, name = self._module, call.func, called_name(call)
         first = call.args[0].value if call.args else None
         callee = module.value(func)
@@ -138,7 +133,7 @@ class MixedWrites(ForestFact):
             layer = last_part(callee.name) if callee.name.startswith("torch.nn.") else ""
             if _FULL_LAYERS.fullmatch(layer):
                 return _FLOAT32
-            return self._formats(first, depth - 1) if _NEUTRAL_LAYERS.fullmatch(layer) else _BITS16
+            return self._formats(first) if _NEUTRAL_LAYERS.fullmatch(layer) else _BITS16
         full_name = module.name_of(func) or ""
         if full_name in knowledge.PARAMETER:
             return _FLOAT32
@@ -150,7 +145,7 @@ class MixedWrites(ForestFact):
             return _FLOAT32 if module.name_of(chosen[0]) in ("torch.float32", "torch.float") else _UNKNOWN
         if (not full_name and owner is None) or (isinstance(owner, cst.Name) and owner.value == "self"):
             returned = [item for item, _ in module.fact(DataFlow).sources(call) if isinstance(item, cst.BaseExpression)]
-            return _UNKNOWN.union(*(self._formats(item, depth - 1) for item in returned))
+            return _UNKNOWN.union(*(self._formats(item) for item in returned))
         if _OTHERS.fullmatch(name) or (name == "to" and self._gives_format(call)):
             return _UNKNOWN
         if _LOW.fullmatch(name):
@@ -158,12 +153,12 @@ class MixedWrites(ForestFact):
         if _FULL.fullmatch(name) or (full_name and _MAKES.fullmatch(name)):
             return _FLOAT32
         if _MAKES_LIKE.fullmatch(name) or owner is not None:
-            return self._formats(owner if owner is not None else first, depth - 1)
+            return self._formats(owner if owner is not None else first)
         elements = first.elements if isinstance(first, (cst.List, cst.Tuple)) else ()
         parts = [item.value for item in elements] or [item.value for item in call.args]
         found = _UNKNOWN
         for part in parts:
-            found = _promoted(found, self._formats(part, depth - 1))
+            found = _promoted(found, self._formats(part))
         return found
 
     def _gives_format(self, call: cst.Call) -> bool:

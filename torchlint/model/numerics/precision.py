@@ -12,6 +12,7 @@ from torchlint.model.data.new_tensors import NewTensors
 from torchlint.model.data.placement import Placement
 from torchlint.model.module import Module
 from torchlint.model.numerics.autocasts import Autocasts
+from torchlint.model.numerics.derivatives import Derivatives
 from torchlint.model.numerics.layers import NetworkLayers
 from torchlint.model.numerics.precision_settings import PrecisionSettings
 from torchlint.model.numerics.precision_words import PrecisionWords
@@ -20,7 +21,7 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Device, Role
 from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.climbing import nearest
-from torchlint.model.syntax.dotted import called_name, dotted_name, last_name
+from torchlint.model.syntax.dotted import dotted_name, last_name
 from torchlint.model.syntax.scopes import COMPREHENSIONS
 from torchlint.model.training.data_flow import DataFlow
 from torchlint.model.training.host_training import HostTraining
@@ -37,12 +38,15 @@ _LIBRARIES = frozenset(
 )
 #: Parts of them that leave it as it is: activation checkpointing.
 _OTHER_PARTS = ("fairscale.nn.checkpoint",)
-_GAMES = frozenset("gym gymnasium pettingzoo procgen stable_baselines3 atari_py envpool mujoco_py dm_control".split())
+_GAMES = frozenset(
+    "gym gymnasium pettingzoo procgen stable_baselines3 atari_py envpool mujoco_py dm_control smac".split()
+)
 #: What an agent learns from: one of each.
 _EXPERIENCE = (
-    frozenset({"reward", "rewards", "rews"}),
+    frozenset({"reward", "rewards", "rews", "td_error", "td_errors", "n_return"}),
     frozenset(
-        "obs next_obs observation observations next_state next_states actions avail_actions available_actions".split()
+        "obs next_obs observation observations next_state next_states actions avail_actions available_actions "
+        "n_actions num_actions action_dim".split()
     ),
     frozenset({"done", "dones", "terminated", "env", "envs"}),
 )
@@ -60,28 +64,10 @@ _DECOMPOSITIONS = re.compile(
     r"|(?:svd|inverse|pinverse|cholesky\w*|det|logdet|slogdet|qr|lu|lstsq|symeig|eig|solve|triangular_solve|stft|istft)$)"
 )
 
-#: Losses that raise under CUDA autocast, for their input is a probability.
-_PROBABILITY_LOSSES = frozenset(
-    {"torch.nn.BCELoss", "torch.nn.functional.binary_cross_entropy", "torch.nn.modules.loss.BCELoss"}
-)
-
-#: Functions of penalties on gradients, or on the lengths of paths.
-_PENALTIES = re.compile(r"(gradient|grad|r1|r2)_?penalty|r1_?reg|path_?regular|path_?length", re.IGNORECASE)
-
-#: Names of parameters, or of tensors in their place.
-_WEIGHTS = re.compile(r"param|weight|theta|vars", re.IGNORECASE)
-
 #: Of smaller layers, the time goes into launching kernels: 1024 x 1024.
 _LARGE = 1 << 20
 #: How the names of classes end that are one linear layer.
 _LINEAR = ("inear", "LogisticRegression")
-#: What the methods of an autograd function may call if they only change elements, whatever their dtype.
-_ELEMENTWISE = frozenset(
-    "save_for_backward mark_non_differentiable needs_input_grad view_as view reshape expand_as clone detach size neg "
-    "sign round floor ceil clamp clamp_ abs sigmoid tanh relu exp mul mul_ div div_ add add_ sub sub_ pow sqrt gt ge "
-    "lt le eq ne masked_fill masked_fill_ where zeros_like ones_like new_zeros new_ones float type_as len isinstance "
-    "contiguous".split()
-)
 #: What makes a tensor of data or of a single value.
 _OF_DATA = frozenset("tensor as_tensor new_tensor zeros ones full new_zeros new_ones new_full".split())
 _HALVES = frozenset({"torch.float16", "torch.half", "torch.bfloat16"})
@@ -115,7 +101,17 @@ class Precision:
 
     @cached_property
     def float32_training(self) -> list[TrainingLoop]:
-        """The training loops that compute in float32 on CUDA and that autocast would serve."""
+        """The training loops of the file that compute in float32 on CUDA and that autocast would serve."""
+        return [step for step in self._steps if self._module.is_own(step.place) and self._is_float32(step)]
+
+    @cached_property
+    def trains_in_float32(self) -> bool:
+        """Whether the program has such a training loop, in this file or another."""
+        return any(map(self._is_float32, self._steps))
+
+    @cached_property
+    def _steps(self) -> list[TrainingLoop]:
+        """The training loops of the program, unless the precision is chosen."""
         module = self._module
         if not module.fact(Devices).uses_cuda or not module.uses_torch:
             return []
@@ -125,17 +121,20 @@ class Precision:
             return []
         if self.differentiates_twice or self.defines_kernels or self.needs_digits:
             return []
-        return [
-            step
-            for step in module.fact(Steps).loops
-            if not any(module.fact(Autocasts).is_on(call) for call in (step.forward, step.call))
+        return module.fact(Steps).loops
+
+    def _is_float32(self, step: TrainingLoop) -> bool:
+        """Whether a step computes in float32 on CUDA, and autocast would serve it."""
+        module = self._module
+        return (
+            not any(module.fact(Autocasts).is_on(call) for call in (step.forward, step.call))
             and not self._runs_on_host(step)
             and not module.fact(HostTraining).is_done_by(step.loop)
             and not self._differentiates_around(step.forward)
             and not all(module.fact(Sizes).is_tiny(network) for network in module.fact(Steps).networks(step))
             and not self._trains_linear_layer(step)
             and not any(map(module.fact(PrecisionSettings).concern, module.fact(Steps).networks(step)))
-        ]
+        )
 
     def _trains_linear_layer(self, step: TrainingLoop) -> bool:
         """Whether a step only runs one linear layer of unknown size, such as a classifier of stored features."""
@@ -188,8 +187,7 @@ class Precision:
             return False
         if not module.fact(Networks).runs_network(call):
             return False
-        owner = module.tree.class_of(module.function_of(call) or call)
-        return owner is None or module.values.instance(owner).kind is not Kind.MODULE
+        return module.values.object_of(module.function_of(call) or call).kind is not Kind.MODULE
 
     def _is_moved_to_host(self, network: cst.BaseExpression) -> bool:
         """Whether all moves of ``network`` in its file go to the CPU: ``self.net.to(device)``, which is "cpu"."""
@@ -221,9 +219,8 @@ class Precision:
         module = self._module
         found: list[cst.BaseExpression] = []
         for call in module.methods("half", "bfloat16", "to"):
-            assert isinstance(call.func, cst.Attribute)
-            if call.func.attr.value != "to" or any(module.name_of(item.value) in _HALVES for item in call.args):
-                found.append(call.func.value)
+            if call.method != "to" or any(module.name_of(item.value) in _HALVES for item in call.node.args):
+                found.append(call.receiver)
         return found
 
     @cached_property
@@ -241,7 +238,7 @@ class Precision:
                 return True
             if name == "torch.double" and not isinstance(parent, cst.Call):
                 return True
-        return any(self._is_double(call) for call in module.methods("double") if module.is_own(call))
+        return any(self._is_double(call) for call in module.methods("double") if module.is_own(call.node))
 
     @cached_property
     def _sampled(self) -> set[cst.CSTNode]:
@@ -255,11 +252,10 @@ class Precision:
             for origin in module.value(item.value).origins
         }
 
-    def _is_double(self, call: cst.Call) -> bool:
+    def _is_double(self, call: Call) -> bool:
         """``model.double()``, or data on its way into a network; a count that is divided is not meant."""
-        assert isinstance(call.func, cst.Attribute)
-        value = self._module.value(call.func.value)
-        return value.kind is Kind.MODULE or (value.role is Role.BATCH and self._feeds_network(call))
+        value = self._module.value(call.receiver)
+        return value.kind is Kind.MODULE or (value.role is Role.BATCH and self._feeds_network(call.node))
 
     def _converts_data(self, call: cst.CSTNode | None) -> bool:
         """``labels.to(torch.float64)``: data that no network of the file is given, such as a sum that is reported."""
@@ -272,13 +268,13 @@ class Precision:
         return self._module.value(call.func.value).kind is not Kind.MODULE and not self._feeds_network(call)
 
     def _is_passing(self, made: cst.Call) -> bool:
-        """Whether a function that is no method of a network makes a tensor, and keeps it in no object."""
+        """Whether a function that is not a method of a network makes a tensor, and keeps it in no object."""
         module = self._module
         function, statement = module.function_of(made), module.tree.statement_of(made)
-        owner = module.tree.class_of(function) if function is not None else None
         targets = [item.target for item in statement.targets] if isinstance(statement, cst.Assign) else []
-        of_network = owner is not None and module.values.instance(owner).kind is Kind.MODULE
-        return function is not None and not of_network and all(isinstance(item, cst.Name) for item in targets)
+        if function is None or module.values.object_of(function).kind is Kind.MODULE:
+            return False
+        return all(isinstance(item, cst.Name) for item in targets)
 
     def _feeds_network(self, made: cst.Call) -> bool:
         """Whether a network is given a value."""
@@ -291,52 +287,26 @@ class Precision:
             for item in call.args
         )
 
-    @cached_property
+    @property
     def loses_on_probabilities(self) -> bool:
-        """Whether a loss of the file raises under CUDA autocast: binary cross entropy on probabilities."""
-        module = self._module
-        nodes = (*module.tree.attributes, *(name for names in module.tree.names.values() for name in names))
-        return any(module.name_of(node) in _PROBABILITY_LOSSES for node in nodes)
+        """Whether a loss of the program raises under CUDA autocast: binary cross entropy on probabilities."""
+        return self._module.fact(Derivatives).loses_on_probabilities
 
-    @cached_property
+    @property
     def may_break_autocast(self) -> bool:
         """Whether the program, in this file or another, does what autocast may not follow."""
-        return self._differentiates_twice(own=False) or self._defines_kernels(own=False)
+        derivatives = self._module.fact(Derivatives)
+        return any(derivatives.twice_in(root) or derivatives.kernels_in(root) for root in self._module.tree.roots)
 
-    @cached_property
+    @property
     def differentiates_twice(self) -> bool:
         """Whether the file takes gradients of gradients, or of inputs: penalties, forces, meta learning."""
-        return self._differentiates_twice(own=True)
+        return self._module.fact(Derivatives).twice_in(self._module.root)
 
     def _differentiates_around(self, forward: cst.Call) -> bool:
         """Whether the function around a forward pass takes such gradients, perhaps in another file: score matching."""
-        function = self._module.function_of(forward)
-        return function is not None and any(map(self._differentiates, self._module.tree.calls_in(function.body)))
-
-    def _differentiates(self, call: cst.Call) -> bool:
-        name = self._module.name_of(call.func) or ""
-        if name.startswith(("torch.func.", "torch.autograd.functional.")):
-            return True
-        if any(item.keyword is not None and item.keyword.value == "create_graph" for item in call.args):
-            return True
-        return name == "torch.autograd.grad" and not self._is_of_inputs(call)
-
-    def _differentiates_twice(self, *, own: bool) -> bool:
-        module = self._module
-        calls = [call for call in module.tree.calls if not own or module.is_own(call)]
-        if any(map(self._differentiates, calls)):
-            return True
-        functions = [item for item in module.tree.functions if not own or module.is_own(item)]
-        return any(_PENALTIES.search(item.name.value) for item in functions) or any(
-            _PENALTIES.search(dotted_name(call.func) or "") for call in calls
-        )
-
-    def _is_of_inputs(self, call: cst.Call) -> bool:
-        """Whether gradients of inputs are taken, as for adversarial examples; meta learning takes those of weights."""
-        given = next((item.value for item in call.args[1:2] if not item.star and item.keyword is None), None)
-        elements = given.elements if isinstance(given, (cst.List, cst.Tuple)) else ()
-        names = [item.value for item in elements] if elements else [given]
-        return all(isinstance(name, cst.Name) and not _WEIGHTS.search(name.value) for name in names)
+        function, differentiates = self._module.function_of(forward), self._module.fact(Derivatives).differentiates
+        return function is not None and any(map(differentiates, self._module.tree.calls_in(function.body)))
 
     @cached_property
     def needs_digits(self) -> bool:
@@ -356,26 +326,7 @@ class Precision:
         words = {word.strip("'\"") for word in self._module.fact(PrecisionWords).all}
         return all(words & signs for signs in _EXPERIENCE)
 
-    @cached_property
+    @property
     def defines_kernels(self) -> bool:
         """Whether the file has autograd functions of its own, which may not follow autocast."""
-        return self._defines_kernels(own=True)
-
-    def _defines_kernels(self, *, own: bool) -> bool:
-        definitions, tree = self._module.definitions, self._module.tree
-        return any(
-            name == "torch.autograd.Function" and not self._is_elementwise(definition)
-            for definition in tree.classes
-            if not own or self._module.is_own(definition)
-            for name in definitions.base_names(definition)
-        )
-
-    def _is_elementwise(self, definition: cst.ClassDef) -> bool:
-        """Whether an autograd function works in any dtype: a reversed gradient, a sign with a straight-through one."""
-        if self._module.tree.inside(definition, cst.MatrixMultiply):
-            return False
-        return all(
-            called_name(call) in _ELEMENTWISE
-            and (self._module.name_of(call.func) or "torch").partition(".")[0] in ("torch", "builtins")
-            for call in self._module.tree.calls_in(definition.body)
-        )
+        return self._module.fact(Derivatives).kernels_in(self._module.root)

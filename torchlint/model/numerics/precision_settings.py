@@ -103,6 +103,10 @@ class PrecisionSettings:
         found = Forest.calls(self._module, *names)
         return [call.node for call in found if self._counts(call.node)]
 
+    def _methods(self, *names: str) -> list[cst.Call]:
+        found = self._tree.calls_named(*names)
+        return [call for call in found if isinstance(call.func, cst.Attribute) and self._counts(call)]
+
     @cached_property
     def _switches(self) -> list[tuple[cst.Attribute, cst.CSTNode | None]]:
         """What is stored on switches for TF32, and where."""
@@ -147,7 +151,7 @@ class PrecisionSettings:
     @cached_property
     def _name_formats(self) -> bool:
         """Whether anything names a format, or enters an autocast: what networks are made of takes longer to find."""
-        if self._autocasts or any(call for call in Forest.methods(self._module, *_CONVERSIONS) if self._counts(call)):
+        if self._autocasts or self._methods(*_CONVERSIONS):
             return True
         tables = (self._tree.attributes_by_name, self._tree.names)
         named = (node for name in _NAMES for table in tables for node in table.get(name, ()))
@@ -200,10 +204,8 @@ class PrecisionSettings:
     def _conversions(self) -> list[cst.Call]:
         """The calls that convert something to another format than float32, outside of classes of networks."""
         found = []
-        for call in Forest.methods(self._module, *_CONVERSIONS, "to", "type"):
+        for call in self._methods(*_CONVERSIONS, "to", "type"):
             assert isinstance(call.func, cst.Attribute)
-            if not self._counts(call):
-                continue
             if call.func.attr.value in _CONVERSIONS:
                 is_one = not call.args
             else:

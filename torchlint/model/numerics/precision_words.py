@@ -10,6 +10,7 @@ import libcst as cst
 
 from torchlint.model.module import Module
 from torchlint.model.numerics.precision_settings import PrecisionSettings
+from torchlint.model.syntax.calls import keywords_of
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import last_part
 from torchlint.model.syntax.scopes import Binding
@@ -106,8 +107,7 @@ class PrecisionWords:
         yield from (node for node in tree.attributes if _speaks(_snake(node.attr.value), measured))
         yield from (node for node in tree.strings if _is_word(node) and _speaks(_snake(node.value), measured))
         for call in tree.calls:
-            words = [item.keyword.value for item in call.args if item.keyword is not None]
-            yield from (call for word in words if _speaks(_snake(word), measured))
+            yield from (call for word in keywords_of(call) if _speaks(_snake(word), measured))
         for name, uses in tree.names.items():
             imported = [
                 binding.imported

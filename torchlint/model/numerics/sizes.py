@@ -28,7 +28,7 @@ _HEAVY_FUNCTIONS = ("conv", "linear", "attention")
 
 
 class Sizes(ForestFact):
-    """Answers for one file."""
+    """Answers for one forest."""
 
     def __init__(self, module: Forest) -> None:
         self._module = module
@@ -85,7 +85,7 @@ class Sizes(ForestFact):
         return any(self._module.methods(target.attr.value))
 
     def _is_seen(self, definition: cst.ClassDef) -> bool:
-        """Whether all bases of a class are known, and hold no layers of their own."""
+        """Whether all bases of a class are known, and contain no layers of their own."""
         names = list(self._module.definitions.base_names(definition))
         return bool(names) and all(name in _BASES for name in names)
 

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import cached_property
+from typing import TypeAlias
 
 import libcst as cst
 
 from torchlint.model.semantics.launches import Launches
+from torchlint.model.semantics.memo import CyclicMemo
 from torchlint.model.semantics.names import Names
-from torchlint.model.semantics.partials import arguments_of_partial
 from torchlint.model.syntax.calls import Entries, Unpacking
 from torchlint.model.syntax.parameters import is_static
 from torchlint.model.syntax.tree import Tree
+
+#: What prepares a function with some of its arguments: ``run = partial(train, lr=0.1)``.
+PARTIAL = "functools.partial"
+
+#: The positional arguments of a call, and those by keyword.
+Passed: TypeAlias = tuple[list[cst.BaseExpression], dict[str, cst.BaseExpression]]
 
 
 class Arguments:
@@ -23,7 +31,7 @@ class Arguments:
         self.launches = Launches(tree, names)
         self.unpacking: Unpacking | None = None  #: what looks into any dictionary; set once it exists
         self._places: dict[cst.CSTNode, dict[cst.CSTNode, int]] = {}
-        self._passed: dict[cst.CSTNode, tuple[list[cst.BaseExpression], dict[str, cst.BaseExpression]]] = {}
+        self._passed: CyclicMemo[cst.Call, Passed] = CyclicMemo(([], {}))
 
     def of(self, call: cst.Call, function: cst.FunctionDef, param: cst.Param) -> cst.BaseExpression | None:
         """What ``call``, a call of ``function``, passes for ``param``; None if nothing, or if it is unpacked.
@@ -59,28 +67,66 @@ class Arguments:
             self._places[function] = {param: place for place, param in enumerate(params, -1 if is_method else 0)}
         return self._places[function]
 
-    def passed(self, call: cst.Call) -> tuple[list[cst.BaseExpression], dict[str, cst.BaseExpression]]:
+    def passed(self, call: cst.Call) -> Passed:
         """The positional arguments and the keywords of a call, up to the first ``*items``.
 
-        Of a call that starts processes, or of ``partial``, those that it passes on.
+        Of a call that starts processes, or of ``partial``, those that it passes on. Of a call of what ``partial``
+        returns, all that its function gets.
         """
-        if call not in self._passed and (given := self.launches.given(call)) is not None:
-            self._passed[call] = given
-        if call not in self._passed:
-            prepared = arguments_of_partial(self._names, call)
-            positional: list[cst.BaseExpression] = []
-            by_keyword: dict[str, cst.BaseExpression] = {}
-            for argument in call.args if prepared is None else prepared:
-                if argument.star == "*":
-                    break
-                if argument.star == "**":
-                    by_keyword.update(self._unpacked(argument.value))
-                elif argument.keyword is None:
-                    positional.append(argument.value)
-                else:
-                    by_keyword.setdefault(argument.keyword.value, argument.value)
-            self._passed[call] = positional, by_keyword
-        return self._passed[call]
+        return self._passed.get(call, self._find_passed)  # `run` may be bound to `partial(run, 1)`
+
+    def _find_passed(self, call: cst.Call) -> Passed:
+        given = self.launches.given(call)
+        if given is not None:
+            return given
+        preparation = self.preparation(call)
+        first, by_default = self.passed(preparation) if preparation is not None else ([], {})
+        positional = [*first]
+        by_keyword: dict[str, cst.BaseExpression] = {}
+        is_counted = preparation is None or not any(item.star == "*" for item in preparation.args)
+        for argument in call.args[1:] if call in self._partials else call.args:
+            if argument.star == "*":
+                break
+            if argument.star == "**":
+                by_keyword.update(self._unpacked(argument.value))
+            elif argument.keyword is not None:
+                by_keyword.setdefault(argument.keyword.value, argument.value)
+            elif is_counted:
+                positional.append(argument.value)
+        return positional, by_default | by_keyword
+
+    @cached_property
+    def _partials(self) -> dict[cst.Call, None]:
+        return dict.fromkeys(self._names.calls_of(PARTIAL))
+
+    def preparation(self, call: cst.Call) -> cst.Call | None:
+        """The call of ``partial`` that returns what ``call`` calls, which has one name at most.
+
+        Of a call of ``partial``, the one that returns what it prepares.
+        """
+        if not self._partials:
+            return None
+        made = call.args[0].value if call in self._partials and call.args else call.func
+        if isinstance(made, cst.Name):
+            bindings = self._names.bindings(made)
+            is_only = len(bindings) == 1 and bindings[0].kind == "assign" and not bindings[0].path
+            made = bindings[0].value if is_only and bindings[0].value is not None else made
+        return made if isinstance(made, cst.Call) and made in self._partials else None
+
+    def prepared(self, argument: cst.Arg) -> Iterator[cst.Call]:
+        """The calls of the function that ``argument`` is, if it is the one that ``partial`` prepares."""
+        call = self._tree.parent(argument)
+        if not isinstance(call, cst.Call) or call not in self._partials or argument is not call.args[0]:
+            return
+        above = self._tree.parent(call)
+        uses: list[cst.CSTNode] = [call]
+        for target in above.targets if isinstance(above, cst.Assign) else ():
+            variable = self._names.variable(target.target) if isinstance(target.target, cst.Name) else None
+            uses += self._names.uses_anywhere(variable) if variable is not None else ()
+        for use in uses:
+            above = self._tree.parent(use)
+            if isinstance(above, cst.Call) and above.func is use and self.preparation(above) is call:
+                yield above
 
     def _unpacked(self, node: cst.BaseExpression) -> Iterator[tuple[str, cst.BaseExpression]]:
         """The entries of ``**options``, if that is a dictionary that is written once and only unpacked."""

@@ -13,6 +13,7 @@ from torchlint.model.semantics.reaching import Reaching
 from torchlint.model.syntax.calls import is_super_call
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.exits import ends_with
+from torchlint.model.syntax.nodes import TRIES
 from torchlint.model.syntax.scopes import Binding
 from torchlint.model.syntax.tree import Tree
 
@@ -25,7 +26,7 @@ Returned = tuple[cst.BaseExpression | None, ...]
 #: A test, and whether it is true where a return is reached.
 _Condition = tuple[cst.BaseExpression, bool]
 _EQUAL = (cst.Equal, cst.Is)
-_UNSURE = (cst.For, cst.While, cst.Try, cst.Match)
+_UNSURE = (cst.For, cst.While, *TRIES, cst.Match)
 _CONSTANTS: dict[str, object] = {"True": True, "False": False, "None": None}
 _ORDERS: dict[type[cst.BaseCompOp], Callable[[float, float], bool]] = {
     cst.LessThan: operator.lt,
@@ -48,7 +49,7 @@ class _Choice:
 
     value: cst.BaseExpression
     tests: list[_Condition]
-    is_sure: bool  #: whether it runs if the tests hold
+    is_sure: bool  #: whether it runs if the tests are true
 
 
 class Branches:

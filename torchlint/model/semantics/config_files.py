@@ -14,6 +14,7 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.options import Options
 from torchlint.model.semantics.switches import Switches
 from torchlint.model.syntax.context import ConfigValue
+from torchlint.model.syntax.dotted import PARTS, base_of
 from torchlint.model.syntax.parameters import first_parameter, owner_of
 
 #: How many names and attributes a setting is followed through.
@@ -254,10 +255,7 @@ class ConfigFiles(ForestFact):
 
     def _is_default(self, target: cst.CSTNode) -> bool:
         """Whether a module that is imported assigns to ``target`` before files are read: ``_C = CfgNode()``."""
-        base = target
-        while isinstance(base, (cst.Attribute, cst.Subscript)):
-            base = base.value
-        tree = self._module.tree
+        base, tree = base_of(target, PARTS), self._module.tree
         bound = self._module.names.bindings(base) if isinstance(base, cst.Name) else []
         made = bound[0].value if len(bound) == 1 and tree.function_of(target) is None else None
         is_empty = isinstance(made, cst.Call) and all(self._module.code(item.value) == "{}" for item in made.args)

@@ -1,4 +1,4 @@
-"""Settings that are held elsewhere: constants, configuration objects, dictionaries, options, parameters."""
+"""Settings that are kept elsewhere: constants, configuration objects, dictionaries, options, parameters."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ class Contents:
         return Value(Kind.SEQUENCE, each=Value(Kind.SEQUENCE, each=inside)) if inside.kind is Kind.LOADER else None
 
     def _begun_with(self, scope: Scope, name: str) -> tuple[list[_Item], list[Value]]:
-        """The items of the dicts that a variable is bound to, and what other containers that it is bound to hold."""
+        """The items of the dicts that a variable is bound to, and what other containers that it is bound to contain."""
         items: list[_Item] = []
         others: list[Value] = []
         for binding in (*scope.bindings.get(name, ()), *scope.attributes.get(name, ())):

@@ -53,7 +53,7 @@ class Definitions(Classes):
         self._links = links
         self.arguments = Arguments(tree, names)
         self.items = Items(tree, names)
-        self._passed_functions = PassedFunctions(tree, names, self.items, self)
+        self._passed_functions = PassedFunctions(tree, names, self.items, self.arguments, self)
         self.partials = Partials(names, self)
         self._families = Families(tree, names, self)
         self._registries = Registries(tree, names, self)
@@ -155,7 +155,7 @@ class Definitions(Classes):
         return [] if is_unknown else self.called(call, values)
 
     def _handed(self, func: cst.Name, values: Evaluator) -> list[cst.FunctionDef | cst.ClassDef]:
-        """The functions or classes that a variable or a parameter may hold: ``step`` of ``step = make_step(model)``."""
+        """The functions or classes a variable or a parameter may refer to: ``step`` of ``step = make_step(model)``."""
         bindings = self._names.bindings(func)
         if not bindings or not all(binding.kind in ("assign", "param") for binding in bindings):
             return []
@@ -266,7 +266,7 @@ class Definitions(Classes):
 
     @cached_property
     def _method_attributes(self) -> dict[str, dict[str, None]]:
-        """By name of a method the attributes that hold it: ``step`` of ``self.step = self.train_step``."""
+        """By name of a method the attributes that refer to it: ``step`` of ``self.step = self.train_step``."""
         found: dict[str, dict[str, None]] = {}
         for target, value, _ in self._tree.stores:
             if isinstance(target, cst.Attribute) and value is not None and is_attribute_of_self(value):

@@ -23,7 +23,7 @@ _READERS = frozenset(f"builtins.{name}" for name in "print len str repr isinstan
 _READING = re.compile(r"(json|yaml|pprint|logging|pickle|torch|wandb)\.|(\w+\.)*(print|log|debug|info|warning|write)$")
 #: Methods that do not change their dictionary.
 READING_METHODS = frozenset("get items keys values copy".split())
-#: Nodes that only read the dictionary they hold.
+#: Nodes that only read the dictionary they contain.
 READING_NODES = (
     cst.ComparisonTarget, cst.Comparison, cst.FormattedStringExpression, cst.StarredDictElement, cst.Return, cst.Expr,
     cst.If, cst.For, cst.UnaryOperation, cst.BinaryOperation, cst.CompFor,

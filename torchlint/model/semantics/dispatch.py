@@ -43,7 +43,7 @@ class Dispatch(ForestFact):
         return self.functions(call) or self.forwards(call)
 
     def functions(self, call: cst.Call) -> tuple[cst.FunctionDef, ...]:
-        """The functions that ``call`` names, or that the variable or the dict item it calls may hold."""
+        """The functions that ``call`` names, or that the variable or the dict item it calls may refer to."""
         return self.held(call.func)
 
     def held(self, func: cst.BaseExpression) -> tuple[cst.FunctionDef, ...]:

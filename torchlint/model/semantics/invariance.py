@@ -10,7 +10,7 @@ import libcst as cst
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.effects import only_computes
 from torchlint.model.semantics.stores import Stores
-from torchlint.model.syntax.dotted import dotted_name
+from torchlint.model.syntax.dotted import dotted_name, last_part
 
 #: Methods that set up an object before it is used.
 _SETUP = frozenset({"__init__", "__post_init__", "setup", "build", "_build", "init", "_init"})
@@ -72,7 +72,7 @@ class Invariance(ForestFact):
 
     def _is_filled(self, name: str, loop: cst.CSTNode) -> bool:
         """Whether ``loop`` puts something into the container ``name``."""
-        containers = self._module.fact(Stores).containers.get(name.rpartition(".")[2], ())
+        containers = self._module.fact(Stores).containers.get(last_part(name), ())
         return any(dotted_name(target) == name and self._tree.within(place, loop) for target, _, place in containers)
 
     @cached_property

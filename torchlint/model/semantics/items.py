@@ -30,7 +30,7 @@ class Items:
         return variable is not None and next(self._displays(variable), None) is not None
 
     def of(self, node: cst.Subscript) -> list[cst.BaseExpression]:
-        """What is stored as the item ``node``; of an item whose key is no literal, what is stored under any key."""
+        """What is stored as the item ``node``; of an item whose key is not a literal, what is stored under any key."""
         container, keys = _unrolled(node)
         variable = self._names.defined(container)
         if variable is None:

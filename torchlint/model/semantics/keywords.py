@@ -16,6 +16,7 @@ from torchlint.model.semantics.object_items import ObjectItems
 from torchlint.model.semantics.values import Values
 from torchlint.model.semantics.written import Written
 from torchlint.model.syntax.calls import Entries
+from torchlint.model.syntax.climbing import nearest
 from torchlint.model.syntax.dotted import called_name, index_of
 from torchlint.model.syntax.parameters import owner_of
 from torchlint.model.syntax.scopes import Binding
@@ -83,7 +84,7 @@ class Keywords:
         return Entries(known=complete, usual=complete) if is_empty else _UNKNOWN
 
     def entries(self, node: cst.BaseExpression | None, key: str | int, depth: int = _DEPTH) -> Entries:
-        """What the dictionary ``node`` may hold under ``key``."""
+        """What the dictionary ``node`` may contain under ``key``."""
         if depth <= 0 or node is None:
             return _UNKNOWN
         found = self._entries(node, key, depth)
@@ -103,7 +104,7 @@ class Keywords:
         return self._nested(node, key, depth) if isinstance(node, cst.Subscript) else _UNKNOWN
 
     def _nested(self, node: cst.Subscript, key: str | int, depth: int) -> Entries:
-        """What a dictionary in a dictionary may hold: ``config["train"]`` of ``config["train"]["workers"]``."""
+        """What a dictionary in a dictionary may contain: ``config["train"]`` of ``config["train"]["workers"]``."""
         outer = self._key(node)
         held = self.entries(node.value, outer, depth - 1) if isinstance(outer, (str, int)) else _UNKNOWN
         if not held.values:
@@ -219,9 +220,7 @@ class Keywords:
 
     def _of_caller(self, binding: Binding, key: str | int, depth: int) -> Entries:
         """What the callers of a function pass for its ``**options``."""
-        function = next(
-            (item for item in self._tree.ancestors(binding.node) if isinstance(item, cst.FunctionDef)), None
-        )
+        function = nearest(self._tree, binding.node, cst.FunctionDef)
         if function is None or function.params.star_kwarg is not binding.node:
             return _UNKNOWN
         declared = self._values.parsers.of_command(function, str(key))
@@ -374,7 +373,7 @@ def _differ(given: list[Entries]) -> bool:
 
 
 def _joined(alternatives: Iterable[Entries]) -> Entries:
-    """What one of several dictionaries may hold."""
+    """What one of several dictionaries may contain."""
     found = list(alternatives)
     values = tuple(dict.fromkeys(value for item in found for value in item.values))
     return Entries(

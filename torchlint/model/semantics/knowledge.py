@@ -28,7 +28,7 @@ class Kind(str, Enum):
     SEQUENCE = "sequence"  #: list, tuple or other container
     CLASS = "class"
     FUNCTION = "function"
-    CONTEXT = "context"  #: a context manager held as a value
+    CONTEXT = "context"  #: a context manager as a value
     TRAINER = "trainer"  #: accelerate, fabric, lightning, transformers: does its own precision and placement
     OTHER = "other"  #: known, and none of the above
 
@@ -131,6 +131,22 @@ SIGNATURES = {
     "torch.nn.DataParallel": ("module", "device_ids", "output_device", "dim"),
     "torch.nn.parallel.data_parallel": ("module", "inputs", "device_ids", "output_device", "dim", "module_kwargs"),
     "torch.utils.data.random_split": ("dataset", "lengths", "generator"),
+}
+
+#: ... and of methods of tensors, modules, optimizers and Lightning's trainers, by their bare names, from the
+#: documentation of torch 2 and Lightning 2. Of other methods, such as ``Module.compile`` and ``Tensor.numpy``, rules
+#: only read what is passed by keyword.
+METHOD_SIGNATURES = {
+    "backward": ("gradient", "retain_graph", "create_graph", "inputs"),
+    "copy_": ("src", "non_blocking"),
+    "cuda": ("device", "non_blocking", "memory_format"),
+    "fit": ("model", "train_dataloaders", "val_dataloaders", "datamodule", "ckpt_path"),
+    "register_buffer": ("name", "tensor", "persistent"),
+    "register_parameter": ("name", "param"),
+    "requires_grad_": ("requires_grad",),
+    "to": ("device",),  # or a dtype, or another tensor: which parameter comes next depends on it
+    "train": ("mode",),
+    "zero_grad": ("set_to_none",),
 }
 
 NO_GRAD = "torch.no_grad"
@@ -251,7 +267,7 @@ TORCH_LIBRARIES = frozenset(
 
 #: Module classes of torch.nn whose behaviour depends on training or evaluation mode.
 MODE_DEPENDENT = ("Dropout", "BatchNorm", "InstanceNorm", "SyncBatchNorm", "RReLU", "AlphaDropout")
-#: ... and those that hold such layers or take a faster path in evaluation mode.
+#: ... and those that contain such layers or take a faster path in evaluation mode.
 MODE_DEPENDENT_WHOLE = frozenset(
     {
         "torch.nn.MultiheadAttention",
@@ -327,6 +343,10 @@ NOT_TENSOR = frozenset(
         "export",
     }
 )
+
+#: Methods that add to a list or a deque, and those that add to any container.
+LIST_ADDING = frozenset({"append", "appendleft", "extend", "insert"})
+ADDING = LIST_ADDING | {"add", "setdefault", "update"}
 
 #: Methods of a tensor that leave it no tensor.
 TENSOR_EXITS = {

@@ -8,6 +8,7 @@ import libcst as cst
 
 from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.names import Names
+from torchlint.model.syntax.calls import keywords_of
 from torchlint.model.syntax.dotted import last_name
 from torchlint.model.syntax.scopes import COMPREHENSIONS
 from torchlint.model.syntax.tree import Tree
@@ -48,7 +49,7 @@ class Launches:
         """What a call that starts processes passes on, by position and by keyword; None if ``call`` is none."""
         if self._launched(call) is None:
             return None
-        by_name = {item.keyword.value: item.value for item in call.args if item.keyword is not None}
+        by_name = keywords_of(call)
         rest = [item.value for item in call.args if item.keyword is None and not item.star]
         args = by_name.get("args", rest[1] if self.passes_rank(call) and len(rest) > 1 else None)
         positional = [item.value for item in args.elements] if isinstance(args, (cst.Tuple, cst.List)) else []

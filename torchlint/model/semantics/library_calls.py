@@ -11,7 +11,7 @@ from torchlint.model.semantics.compounds import CUDA, begins_with_cuda
 from torchlint.model.semantics.evaluator import Evaluator
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.library_values import instance_by_name, is_companion
-from torchlint.model.semantics.moves import device_of, keyword, moved_to
+from torchlint.model.semantics.moves import device_of, moved_to
 from torchlint.model.semantics.names import Names
 from torchlint.model.semantics.value import (
     NUMBER,
@@ -24,6 +24,7 @@ from torchlint.model.semantics.value import (
     join_items,
     named_device,
 )
+from torchlint.model.syntax.calls import keyword
 
 #: Methods by which a network is moved or cast.
 _MOVES = ("cuda", "to", "cpu", "half", "float", "double", "bfloat16")

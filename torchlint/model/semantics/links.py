@@ -7,7 +7,7 @@ from functools import cached_property
 
 import libcst as cst
 
-from torchlint.model.syntax.dotted import dotted_name
+from torchlint.model.syntax.dotted import dotted_name, last_part
 from torchlint.model.syntax.scopes import Binding, Scope
 from torchlint.model.syntax.tree import Tree
 
@@ -173,7 +173,7 @@ class Links:
 
 def _parted(imported: str) -> tuple[str, str]:
     """The module and the name of ``from module import name``, given as one dotted name."""
-    last = imported.rpartition(".")[2]
+    last = last_part(imported)
     module = imported[: -len(last)] if last else ""
     return (module.removesuffix(".") if module.strip(".") else module), last
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import Generic, TypeVar
+from enum import Enum
+from typing import Final, Generic, TypeVar
 
 from torchlint.source import deadline
 
@@ -11,10 +12,19 @@ _Key = TypeVar("_Key", bound=Hashable)
 _Answer = TypeVar("_Answer")
 _Found = TypeVar("_Found")
 
+#: Questions that are asked within more other ones than this are unknown.
+_MAX_DEPTH = 40
 #: So many answers are looked for again because a cycle cut them short; then the first answer stays.
 _MAX_FORGOTTEN = 2_000
 #: The place of no question.
 _NONE = 1 << 30
+
+
+class _Missing(Enum):
+    ANSWER = 0
+
+
+_MISSING: Final = _Missing.ANSWER
 
 
 class CyclicMemo(Generic[_Key, _Answer]):
@@ -24,10 +34,17 @@ class CyclicMemo(Generic[_Key, _Answer]):
     is provisional, as it may differ once the question is answered. The answer of the question that begins the cycle
     stays. It is known by its place among the open questions, the outermost first (as in Tarjan's algorithm for strongly
     connected components).
+
+    Questions that need each other share one memo, with different keys: two memos do not know of each other's cycles.
+    What else is kept and made from its answers is asked by `once` or `attempt`. Where an answer depends on how many
+    calls or names are still followed, that number is a part of the key.
     """
 
     def __init__(
-        self, unknown: _Answer, max_depth: int, is_settled: Callable[[_Answer], bool] = lambda answer: False
+        self,
+        unknown: _Answer,
+        max_depth: int = _MAX_DEPTH,
+        is_settled: Callable[[_Answer], bool] = lambda answer: False,
     ) -> None:
         """``unknown`` answers within a cycle and beyond ``max_depth``; an answer that ``is_settled`` stays."""
         self._unknown = unknown
@@ -42,8 +59,8 @@ class CyclicMemo(Generic[_Key, _Answer]):
 
     def get(self, key: _Key, find: Callable[[_Key], _Answer]) -> _Answer:
         """The answer for ``key``, which ``find`` looks for unless it is known."""
-        known = self._known.get(key)
-        if known is not None:
+        known = self._known.get(key, _MISSING)
+        if known is not _MISSING:
             if self._provisional:
                 self._cut = min(self._cut, self._provisional.get(key, _NONE))
             return known
@@ -61,8 +78,8 @@ class CyclicMemo(Generic[_Key, _Answer]):
 
     def once(self, key: Hashable, find: Callable[[], _Answer]) -> _Answer:
         """What ``find`` gives for something that several questions have in common, itself no question in a cycle."""
-        known = self._known.get(key)
-        if known is not None:
+        known = self._known.get(key, _MISSING)
+        if known is not _MISSING:
             self._cut = min(self._cut, self._provisional.get(key, _NONE))
             return known
         outer, self._cut = self._cut, _NONE

@@ -7,6 +7,7 @@ import libcst as cst
 from torchlint.model.semantics.evaluator import Evaluator
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Device, named_device
+from torchlint.model.syntax.calls import keyword
 
 
 def moved_to(node: cst.Call, values: Evaluator) -> Device | None:
@@ -38,11 +39,3 @@ def device_of(node: cst.CSTNode | None, values: Evaluator) -> Device | None:
         return value.device
     device = named_device(value)
     return device if device is not Device.CPU or value.sure else None
-
-
-def keyword(node: cst.Call, *names: str) -> cst.BaseExpression | None:
-    """What a call passes for the first keyword that is one of ``names``."""
-    for argument in node.args:
-        if argument.keyword is not None and argument.keyword.value in names:
-            return argument.value
-    return None

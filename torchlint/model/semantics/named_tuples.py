@@ -6,8 +6,8 @@ import libcst as cst
 
 from torchlint.model.semantics.evaluator import Evaluator
 from torchlint.model.semantics.knowledge import Kind
-from torchlint.model.semantics.moves import keyword
 from torchlint.model.semantics.value import UNKNOWN, Value
+from torchlint.model.syntax.calls import keyword
 
 NAMED_TUPLE = "collections.namedtuple"
 

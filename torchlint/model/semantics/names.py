@@ -12,7 +12,7 @@ import libcst as cst
 from torchlint.model.semantics.knowledge import CANONICAL, STAR_EXPORTS
 from torchlint.model.semantics.links import Links, names_bound_by
 from torchlint.model.syntax.climbing import nearest
-from torchlint.model.syntax.dotted import dotted_name
+from torchlint.model.syntax.dotted import base_of, dotted_name
 from torchlint.model.syntax.literals import is_none
 from torchlint.model.syntax.scopes import Binding, Scope
 from torchlint.model.syntax.tree import Tree
@@ -188,11 +188,10 @@ class Names:
 
         Empty where the name comes from ``import *``.
         """
-        while isinstance(node, cst.Attribute):
-            node = node.value
-        if not isinstance(node, cst.Name):
+        base = base_of(node, {cst.Attribute})
+        if not isinstance(base, cst.Name):
             return None
-        found = self.bindings(node)
+        found = self.bindings(base)
         return found if all(binding.kind == "import" for binding in found) else None
 
     def resolve(self, node: cst.CSTNode | None) -> str | None:

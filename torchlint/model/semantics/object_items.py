@@ -24,7 +24,7 @@ class ObjectItems:
         self._written = written
 
     def entries(self, node: cst.BaseExpression, key: str | int) -> Entries | None:
-        """What ``node`` contains under ``key``; None if it is no such dictionary."""
+        """What ``node`` contains under ``key``; None if it is not such a dictionary."""
         if not isinstance(key, str):
             return None
         owner = self._owner(node)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import libcst as cst
-
 #: An object: the call that made it, the function it is, the parameter it came in by, the name it was imported under;
 #: ``("self", class)`` is any instance of a class, ``("part", object, "layers.*")`` something inside an object.
 Object = object
@@ -37,10 +35,3 @@ def encloses(outer: Object, inner: Object) -> bool:
     if isinstance(outer, tuple) and outer[0] == "part":
         return bool(outer[1] == inner[1] and inner[2].startswith(f"{outer[2]}."))
     return bool(outer == inner[1])
-
-
-def prefixes(target: cst.CSTNode) -> Iterator[cst.BaseExpression]:
-    """``model.layers`` and ``model`` for ``model.layers[0]``: the objects that contain what is assigned there."""
-    while isinstance(target, (cst.Attribute, cst.Subscript)):
-        target = target.value
-        yield target

@@ -44,7 +44,7 @@ _SAME = frozenset(
 )
 #: Methods that give what is inside.
 _INSIDE = frozenset("children modules named_children named_modules items get pop get_submodule".split())
-#: Calls that hold what they are given.
+#: Calls whose result contains what they are given.
 _HOLDERS = frozenset(
     {
         "builtins.list",
@@ -82,7 +82,7 @@ _OPAQUE = (
 
 
 class ObjectFlow(ForestFact):
-    """Answers for one file."""
+    """Answers for one forest."""
 
     def __init__(self, module: Forest) -> None:
         self._tree = module.tree
@@ -106,7 +106,7 @@ class ObjectFlow(ForestFact):
         return self._inside(self.of(node, path))
 
     def attribute(self, owners: Objects, name: str) -> Objects:
-        """What the attribute ``name`` of these objects may hold."""
+        """What the attribute ``name`` of these objects may refer to."""
         return self._memo.get((owners, name), self._find)
 
     def class_of(self, found: Object) -> cst.ClassDef | None:

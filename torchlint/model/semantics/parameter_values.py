@@ -114,6 +114,8 @@ class ParameterValues:
             yield self._values.of(named[0].value)
             return
         place = self._definitions.place_of(function, param)
+        if place is not None and (prepared := self._definitions.arguments.preparation(call)) is not None:
+            place -= len(self._definitions.arguments.passed(prepared)[0])
         star = next(index for index, item in enumerate(call.args) if item.star == "*")
         if place is None or place < star or any(item.star == "*" for item in call.args[star + 1 :]):
             return

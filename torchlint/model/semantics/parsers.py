@@ -13,6 +13,7 @@ from torchlint.model.semantics.guesses import SETTINGS
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.names import Names
 from torchlint.model.semantics.value import UNKNOWN, Device, Value, named_device
+from torchlint.model.syntax.calls import keywords_of
 from torchlint.model.syntax.dotted import last_name
 from torchlint.model.syntax.tree import Tree
 
@@ -97,7 +98,7 @@ class Parsers:
     def _options(self) -> dict[str, list[_Option]]:
         found: dict[str, list[_Option]] = {}
         for call in self._calls("add_argument"):
-            keywords = {item.keyword.value: item.value for item in call.args if item.keyword is not None}
+            keywords = keywords_of(call)
             name = self._destination(call, keywords.get("dest"))
             if name is not None:
                 found.setdefault(name, []).append(_Option(call, keywords.get("default")))

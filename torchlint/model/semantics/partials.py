@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import libcst as cst
 
+from torchlint.model.semantics.arguments import PARTIAL
 from torchlint.model.semantics.evaluator import Evaluator
 from torchlint.model.semantics.names import Names
 from torchlint.model.semantics.passed_functions import Calls
-
-_PARTIAL = "functools.partial"
 
 
 class Partials:
@@ -30,15 +29,10 @@ class Partials:
 
     def _find(self, values: Evaluator) -> dict[cst.CSTNode, list[cst.Call]]:
         found: dict[cst.CSTNode, list[cst.Call]] = {}
-        for call in self._names.calls_of(_PARTIAL):
+        for call in self._names.calls_of(PARTIAL):
             prepared = call.args[0].value if call.args and call.args[0].star == "" else None
             for item in self._calls.reachable(prepared, values) if prepared is not None else ():
                 function = self._calls.method(item, "__init__") if isinstance(item, cst.ClassDef) else item
                 if function is not None:
                     found.setdefault(function, []).append(call)
         return found
-
-
-def arguments_of_partial(names: Names, call: cst.Call) -> list[cst.Arg] | None:
-    """The arguments that ``partial`` passes on; None if ``call`` is another one."""
-    return list(call.args[1:]) if names.resolve(call.func) == _PARTIAL else None

@@ -7,6 +7,7 @@ from typing import Protocol
 
 import libcst as cst
 
+from torchlint.model.semantics.arguments import Arguments
 from torchlint.model.semantics.evaluator import Evaluator
 from torchlint.model.semantics.items import Items
 from torchlint.model.semantics.names import Names
@@ -42,17 +43,18 @@ class Calls(Protocol):
 class PassedFunctions:
     """Answers for one forest."""
 
-    def __init__(self, tree: Tree, names: Names, items: Items, calls: Calls) -> None:
+    def __init__(self, tree: Tree, names: Names, items: Items, arguments: Arguments, calls: Calls) -> None:
         self._tree = tree
         self._names = names
         self._items = items
+        self._arguments = arguments
         self._calls = calls
 
     def calls_of(self, homes: Iterable[tuple[Scope, str]], values: Evaluator) -> list[cst.Call]:
         """The calls of a function by other names than those that ``homes`` bind it to.
 
-        ``return step``, ``launch(step)``, ``run = step`` and ``def fit(run=step)`` hand it on; what ``launch`` then
-        calls is looked for.
+        ``return step``, ``launch(step)``, ``run = step``, ``run = partial(step, model)`` and ``def fit(run=step)`` hand
+        it on; what ``launch`` then calls is looked for.
         """
         uses = [use for scope, name in homes for use in self._names.uses_of(scope, name)]
         handed = [use for use in uses if not self._tree.is_called(use)]
@@ -106,6 +108,7 @@ class PassedFunctions:
             if function is not None:
                 yield from self._names.uses_in(self._tree.scopes[function], parent.name.value)
         elif isinstance(parent, cst.Arg):
+            yield from (call.func for call in self._arguments.prepared(parent))
             yield from self._as_parameter(node, parent, values)
 
     def _unpacked(self, element: cst.Element, values: Evaluator) -> Iterator[cst.CSTNode]:

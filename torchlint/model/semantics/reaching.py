@@ -9,6 +9,7 @@ from itertools import islice
 import libcst as cst
 
 from torchlint.model.semantics.names import Names
+from torchlint.model.syntax.nodes import HANDLERS, TRIES
 from torchlint.model.syntax.scopes import Binding, Scope
 from torchlint.model.syntax.tree import Tree
 
@@ -16,6 +17,8 @@ from torchlint.model.syntax.tree import Tree
 _LINES = 8
 #: A use that sees more bindings than this counts as seeing all of the name, which are the same for each such use.
 MANY = 100
+#: What binds names for its own statements alone, if it runs.
+_BRANCHES = (*HANDLERS, cst.MatchCase)
 
 
 class Reaching:
@@ -109,7 +112,7 @@ class Reaching:
         if binding.kind not in ("assign", "augment") or isinstance(binding.node, cst.NamedExpr):
             return None
         line = self._tree.line_of(binding.node)
-        return None if line is None or isinstance(self._tree.parent(line[0]), cst.Try) else line
+        return None if line is None or isinstance(self._tree.parent(line[0]), TRIES) else line
 
     def _is_rebound(self, line: tuple[cst.IndentedBlock, int], rebound: dict[cst.IndentedBlock, int]) -> bool:
         """Whether the name of a binding is bound again a few lines further, with nothing in between that jumps."""
@@ -160,6 +163,8 @@ class Reaching:
             return binding.kind == "with" and self._tree.dominates(node, at)
         if isinstance(node, cst.CompFor):
             return True
+        if isinstance(node, _BRANCHES):
+            return self._tree.within(at, node)
         return self._tree.dominates(node, at)
 
     def _outer_loop(self, at: cst.CSTNode) -> cst.CSTNode | None:

@@ -10,6 +10,7 @@ import libcst as cst
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.switches import Switch, Switches
 from torchlint.model.syntax.climbing import nearest
+from torchlint.model.syntax.nodes import TRIES
 from torchlint.source.lexemes import without_suppressions
 
 _REPRODUCIBLE = re.compile(r"determinis|reproduc|bitwise", re.IGNORECASE)
@@ -21,7 +22,7 @@ _NEAR = 6
 
 
 class Reasons(ForestFact):
-    """Answers for one file."""
+    """Answers for one forest."""
 
     def __init__(self, module: Forest) -> None:
         self._module = module
@@ -49,12 +50,12 @@ class Reasons(ForestFact):
         above = without_suppressions(module.line(row - 1)) if row > 1 else ""
         if "#" in without_suppressions(module.line(row)) or above.lstrip().startswith("#"):
             return True
-        if self.is_reproducible or nearest(module.tree, node, cst.Try) is not None:
+        if self.is_reproducible or nearest(module.tree, node, *TRIES) is not None:
             return True
         function = module.function_of(node)
         if function is not None and _SEEDS.search(function.name.value):
             return True
         return any(
-            module.function_of(call) is function and abs(module.row(call) - row) <= _NEAR
+            module.function_of(call.node) is function and abs(module.row(call.node) - row) <= _NEAR
             for call in module.methods("manual_seed", "manual_seed_all", "seed", "seed_all", "set_seed")
         )

@@ -43,8 +43,6 @@ class Records:
         #: answers that a cycle cut short, until the outermost question is answered: their number has no other bound
         self._provisional: dict[tuple[cst.CSTNode, int], _Places] = {}
         self._is_asked = False
-        self._open: set[cst.CSTNode] = set()  #: the nodes whose places are being looked for
-        self._is_cut = False  #: whether one of them was asked for again
 
     def stored_values(self, node: cst.Attribute) -> list[cst.BaseExpression | None]:
         """What the attribute ``node`` may be set to, under any name of its object; None where it is unpacked.
@@ -127,17 +125,9 @@ class Records:
         for known in (self._known, self._provisional):
             if key in known:
                 return known[key]
-        if node in self._open:
-            self._is_cut = True
-            return None
-        outer, self._is_cut = self._is_cut, False
-        self._open.add(node)
-        try:
-            found, is_final = self._values.attempt(lambda: self._found(node, depth))
-        finally:
-            self._open.remove(node)
-        (self._known if is_final and not (self._is_cut and self._open) else self._provisional)[key] = found
-        self._is_cut = outer or self._is_cut
+        found, is_final = self._values.guard((Records, node), lambda: self._found(node, depth), None)
+        if is_final or found is not None:  # else the node may be asked for within its own answer
+            (self._known if is_final else self._provisional)[key] = found
         return found
 
     def _found(self, node: cst.BaseExpression, depth: int) -> _Places:

@@ -10,6 +10,7 @@ import libcst as cst
 from torchlint.model.semantics.classes import Classes, defined
 from torchlint.model.semantics.name_patterns import ANY, matches, pattern_of
 from torchlint.model.semantics.names import Names
+from torchlint.model.syntax.calls import keywords_of
 from torchlint.model.syntax.parameters import is_static, parameters_of
 from torchlint.model.syntax.scopes import Scope
 from torchlint.model.syntax.tree import Tree
@@ -116,7 +117,7 @@ class Registries:
         is_method = self._tree.class_of(function) is not None and not is_static(function)
         positional = (*function.params.posonly_params, *function.params.params)[int(is_method) :]
         given = [argument for argument in call.args if not argument.star and argument.keyword is None]
-        by_keyword = {argument.keyword.value for argument in call.args if argument.keyword is not None}
+        by_keyword = keywords_of(call).keys()
         hides = any(argument.star for argument in call.args)
         named = {param.name.value for param in parameters_of(function)}
         if len(given) > len(positional) and not isinstance(function.params.star_arg, cst.Param):

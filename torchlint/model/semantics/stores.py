@@ -8,8 +8,10 @@ from functools import cached_property
 import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
+from torchlint.model.semantics.knowledge import LIST_ADDING
 
-_PUTS = frozenset("append insert extend add_module register_module setdefault appendleft".split())
+#: Methods whose last argument a container then contains under a name or an index: not those of sets and meters.
+_PUTS = LIST_ADDING | {"setdefault", "add_module", "register_module"}
 
 
 class Stores(ForestFact):
@@ -35,7 +37,7 @@ class Stores(ForestFact):
 
     @cached_property
     def object_names(self) -> frozenset[str]:
-        """The names of attributes that may hold an object or a function of the program, methods left aside."""
+        """The names of attributes that may refer to an object or a function of the program, methods left aside."""
         bound = {
             name
             for node, scope in self._tree.scopes.items()

@@ -13,6 +13,7 @@ from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import dotted_name
 from torchlint.model.syntax.main_guard import is_main_guard
+from torchlint.model.syntax.nodes import HANDLERS
 
 _DEVICE_WORDS = frozenset(
     "torch th backends cudnn cuda use_cuda is_available device_count and args opt cfg config self".split()
@@ -25,12 +26,12 @@ class Switch:
 
     node: cst.CSTNode  #: the statement
     name: str  #: of the variable, or dotted of the flag
-    value: str | None  #: a variable's string, the text of a flag's literal; None if it is no literal
+    value: str | None  #: a variable's string, the text of a flag's literal; None if it is not a literal
     conditional: bool  #: whether it hangs on a condition, or is there for when something fails
 
 
 class Switches(ForestFact):
-    """Answers for one file."""
+    """Answers for one forest."""
 
     def __init__(self, module: Forest) -> None:
         self._module = module
@@ -107,6 +108,6 @@ class Switches(ForestFact):
             if isinstance(above, cst.If) and child is not above.test and not is_main_guard(above.test):
                 if not self._asks_for_device(above.test):
                     return True
-            if isinstance(above, (cst.ExceptHandler, cst.ExceptStarHandler, cst.MatchCase)):
+            if isinstance(above, (*HANDLERS, cst.MatchCase)):
                 return True
         return False

@@ -8,6 +8,7 @@ import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.knowledge import GRADIENT_NORMS, Kind
+from torchlint.model.syntax.calls import keyword
 from torchlint.model.syntax.climbing import nearest
 from torchlint.model.syntax.scopes import Binding, Scope, unpacked
 
@@ -154,7 +155,7 @@ class TensorForms(ForestFact):
             return True
         if func.attr.value not in METHODS | _COMPUTING or (func.attr.value in ("max", "min") and call.args):
             return False
-        if any(item.keyword is not None and item.keyword.value == "dim" for item in call.args):
+        if keyword(call, "dim") is not None:
             return True  # NumPy calls it `axis`
         return self._is_tensor(func.value, known, depth - 1)
 

@@ -17,7 +17,6 @@ class Device(Enum):
     CUDA = "cuda"
     CPU = "cpu"
     MPS = "mps"
-    XPU = "xpu"
     OTHER = "other"
 
     @classmethod
@@ -64,6 +63,11 @@ class Value:
     def is_of_one_class(self) -> bool:
         """Whether its class, or it if it is a class, is known to be ``definition`` and not one derived from it."""
         return self.sure if self.kind is Kind.CLASS else bool(self.origins)
+
+    @property
+    def is_on_host(self) -> bool:
+        """Whether it is on the CPU: by its device, or because it is certainly a number, an array or a string."""
+        return self.device is Device.CPU or (self.sure and self.kind in (Kind.NUMBER, Kind.ARRAY, Kind.STRING))
 
 
 UNKNOWN = Value()

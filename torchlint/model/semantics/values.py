@@ -388,6 +388,11 @@ class Values:
         each = self._once(("each", definition), lambda: self._each_of(definition))
         return Value(Kind.OTHER, definition=definition, name=definition.name.value, each=each or None)
 
+    def object_of(self, method: cst.CSTNode) -> Value:
+        """What ``self`` is in a method; unknown for other functions."""
+        owner = self._tree.class_of(method)
+        return UNKNOWN if owner is None else self.instance(owner)
+
     def _each_of(self, definition: cst.ClassDef) -> Value:
         """What a loop over an object of a class of the program takes: what its ``__iter__`` yields."""
         method = self._definitions.method(definition, "__iter__")

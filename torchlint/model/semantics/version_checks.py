@@ -10,6 +10,7 @@ import libcst as cst
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.exits import ends_with
+from torchlint.model.syntax.nodes import HANDLERS, TRIES, Handler
 
 #: Words of a test that asks for a version.
 _PROBE = re.compile(r"(^|_)version|find_spec|torch_?(\d|greater|less|[gl][et]_?\d)", re.IGNORECASE)
@@ -21,7 +22,7 @@ _LACKING = frozenset({"ImportError", "ModuleNotFoundError", "AttributeError", "T
 
 
 class VersionChecks(ForestFact):
-    """Answers for one file."""
+    """Answers for one forest."""
 
     def __init__(self, module: Forest) -> None:
         self._tree = module.tree
@@ -33,9 +34,9 @@ class VersionChecks(ForestFact):
         for above, child in climb(self._tree, node):
             if isinstance(above, (cst.If, cst.IfExp)) and child is not above.test and self.probes(above.test):
                 return True
-            if isinstance(above, (cst.ExceptHandler, cst.ExceptStarHandler)):
+            if isinstance(above, HANDLERS):
                 return True
-            if isinstance(above, cst.Try) and child is above.body and any(map(_catches_lack, above.handlers)):
+            if isinstance(above, TRIES) and child is above.body and any(map(_catches_lack, above.handlers)):
                 return True
         return any(self.probes(test) for test in self.left_before(node))
 
@@ -65,7 +66,7 @@ class VersionChecks(ForestFact):
             return True
         for one, other in ((first, second), (second, first)):
             for above, child in climb(tree, one):
-                if isinstance(above, (cst.ExceptHandler, cst.ExceptStarHandler, cst.MatchCase)):
+                if isinstance(above, (*HANDLERS, cst.MatchCase)):
                     whole = tree.parent(above)
                     if whole is not None and tree.within(other, whole) and not tree.within(other, above):
                         return True
@@ -88,7 +89,7 @@ class VersionChecks(ForestFact):
                 yield from (test for index, test in self._leaving[block] if index < position)
 
 
-def _catches_lack(handler: cst.ExceptHandler) -> bool:
+def _catches_lack(handler: Handler) -> bool:
     kinds = handler.type
     names = [element.value for element in kinds.elements] if isinstance(kinds, cst.Tuple) else [kinds]
     return any(isinstance(name, cst.Name) and name.value in _LACKING for name in names)

@@ -49,20 +49,16 @@ class Written:
         self._definitions = definitions
         self._values = values
         self._records = values.records
-        self._open: set[cst.CSTNode] = set()  #: the nodes whose sources are being looked for
 
     def sources(self, node: cst.CSTNode) -> Sources | None:
         """What ``node``, a name or an attribute, may be set to, one step back; None if unknown."""
-        if node in self._open:
-            return None  # it depends on itself
-        self._open.add(node)
-        try:
-            if isinstance(node, cst.Name):
-                reached = self._values.reaching.of(node)
-                return self.of_bindings(reached) if reached else None
-            return self._of_attribute(node) if isinstance(node, cst.Attribute) else None
-        finally:
-            self._open.remove(node)
+        return self._values.guard((Written, node), lambda: self._find_sources(node), None)[0]
+
+    def _find_sources(self, node: cst.CSTNode) -> Sources | None:
+        if isinstance(node, cst.Name):
+            reached = self._values.reaching.of(node)
+            return self.of_bindings(reached) if reached else None
+        return self._of_attribute(node) if isinstance(node, cst.Attribute) else None
 
     def of_bindings(self, bindings: list[Binding]) -> Sources | None:
         """What ``bindings`` of one name give it."""

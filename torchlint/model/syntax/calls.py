@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
 import libcst as cst
 
-from torchlint.model.semantics.knowledge import SIGNATURES
+from torchlint.model.semantics.knowledge import METHOD_SIGNATURES, SIGNATURES
 from torchlint.model.syntax.dotted import dotted_name
 
 
@@ -17,12 +18,12 @@ class Presence(Enum):
 
     PRESENT = "present"
     ABSENT = "absent"
-    UNKNOWN = "unknown"  #: the call has ``*args`` or ``**kwargs`` that may hold it
+    UNKNOWN = "unknown"  #: the call has ``*args`` or ``**kwargs`` that may contain it
 
 
 @dataclass(frozen=True)
 class Entries:
-    """What a dictionary may hold under one key, or a call pass for one parameter."""
+    """What a dictionary may contain under one key, or a call pass for one parameter."""
 
     values: tuple[cst.BaseExpression, ...] = ()
     certain: bool = False  #: the key is there on all paths
@@ -47,6 +48,19 @@ class Unpacking(Protocol):
 def changes_in_place(method: str) -> bool:
     """Whether a method is named like those of tensors that change their tensor: ``mul_``, not ``__init__``."""
     return method.endswith("_") and not method.endswith("__")
+
+
+def keyword(node: cst.Call, *names: str) -> cst.BaseExpression | None:
+    """What a call passes for the first keyword that is one of ``names``."""
+    for argument in node.args:
+        if argument.keyword is not None and argument.keyword.value in names:
+            return argument.value
+    return None
+
+
+def keywords_of(node: cst.Call) -> dict[str, cst.BaseExpression]:
+    """What a call passes by keyword, in order; not what the dictionaries that it unpacks contain."""
+    return {argument.keyword.value: argument.value for argument in node.args if argument.keyword is not None}
 
 
 def is_super_call(node: cst.Call, method: str) -> bool:
@@ -110,16 +124,23 @@ class Argument:
 
 @dataclass(frozen=True, eq=False)
 class Call:
-    """A call of a function whose dotted name is known."""
+    """A call of a function whose dotted name is known, or of a method of any object."""
 
     node: cst.Call
-    name: str
+    name: str  #: the canonical dotted name of the function; of a method, its bare name
     unpacking: Unpacking
     is_of_derived_class: bool = False  #: of a class derived from the one called ``name``, with its parameters
+    method: str = ""  #: the bare name of the method, whatever object it is called on; empty for a function
+
+    @property
+    def receiver(self) -> cst.BaseExpression:
+        """The expression whose method is called: ``loss`` of ``loss.backward()``. Only of calls with a `method`."""
+        assert isinstance(self.node.func, cst.Attribute)
+        return self.node.func.value
 
     def argument(self, name: str) -> Argument:
         """The argument for parameter ``name``; by position only where the signature is known."""
-        order = SIGNATURES.get(self.name, ())
+        order = (METHOD_SIGNATURES if self.method else SIGNATURES).get(self.name, ())
         position = order.index(name) if name in order else -1
         seen = 0
         hidden = False
@@ -144,7 +165,7 @@ class Call:
         return self.unpacking.passed(self.node, name) if passed is None else Entries((passed.value,), certain=True)
 
     def _unpacked(self, name: str) -> Argument:
-        """The argument for parameter ``name`` where only an unpacked dictionary may hold it."""
+        """The argument for parameter ``name`` where only an unpacked dictionary may contain it."""
         found = self.unpacking.passed(self.node, name)
         if not found.known:
             return Argument(Presence.UNKNOWN)
@@ -159,3 +180,11 @@ class Call:
     def opaque(self) -> bool:
         """Whether ``*args``, ``**kwargs`` or a derived class hide some of its arguments."""
         return self.is_of_derived_class or any(argument.star for argument in self.node.args)
+
+
+def method_calls(nodes: Iterable[cst.Call], unpacking: Unpacking) -> Iterator[Call]:
+    """The calls ``<anything>.name(...)`` among ``nodes``."""
+    for node in nodes:
+        if isinstance(node.func, cst.Attribute):
+            name = node.func.attr.value
+            yield Call(node, name, unpacking, method=name)

@@ -25,6 +25,16 @@ def climb(tree: Tree, node: cst.CSTNode, outer: cst.CSTNode | None = None) -> It
         child = above
 
 
+def is_tested(tree: Tree, node: cst.CSTNode) -> bool:
+    """Whether a condition depends on ``node``: the test of an ``if``, a loop, a conditional expression or an assert."""
+    for above, child in climb(tree, node):
+        if isinstance(above, (cst.If, cst.While, cst.IfExp, cst.Assert)):
+            return child is above.test
+        if isinstance(above, (cst.BaseSmallStatement, cst.BaseCompoundStatement)):
+            return False
+    return False
+
+
 def nearest(tree: Tree, node: cst.CSTNode, *kinds: type[_Node]) -> _Node | None:
     """The innermost node around ``node`` that is of one of these kinds."""
     return cast("_Node | None", next((above for above in tree.ancestors(node) if type(above) in kinds), None))

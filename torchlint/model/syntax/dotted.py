@@ -1,10 +1,61 @@
-"""Parts of expressions: dotted names, the last part of one, the index of an item."""
+"""Parts of expressions: dotted names, the objects that they are a part of, their last part, the index of an item."""
 
 from __future__ import annotations
 
-from typing import TypeGuard
+from collections.abc import Collection, Iterator
+from typing import TypeGuard, TypeVar
 
 import libcst as cst
+
+_Node = TypeVar("_Node", bound=cst.CSTNode | None)
+
+#: What takes a part of an object: ``x.part``, ``x[0]``.
+PARTS: frozenset[type[cst.CSTNode]] = frozenset({cst.Attribute, cst.Subscript})
+#: The same, or what a method returns: ``x.part().other``.
+PARTS_AND_RESULTS = PARTS | {cst.Call}
+#: Methods that return the same numbers, on the CPU or without a graph.
+_COPYING = frozenset({"detach", "cpu", "clone"})
+
+
+def prefixes(node: cst.CSTNode | None, through: Collection[type[cst.CSTNode]] = PARTS) -> Iterator[cst.BaseExpression]:
+    """``model.layers`` and ``model`` for ``model.layers[0]``: the objects that an expression takes a part of.
+
+    ``through`` says what an expression takes them by.
+    """
+    while type(node) in through:
+        node = node.func if isinstance(node, cst.Call) else node.value  # type: ignore[union-attr]
+        yield node
+
+
+def base_of(node: _Node, through: Collection[type[cst.CSTNode]] = PARTS_AND_RESULTS) -> _Node | cst.BaseExpression:
+    """``model`` for ``model.layers[0].weight.detach()``: the outermost of the objects; ``node`` if there are none."""
+    parts: list[_Node | cst.BaseExpression] = [node, *prefixes(node, through)]
+    return parts[-1]
+
+
+def bare(
+    node: cst.BaseExpression,
+    methods: Collection[str] = _COPYING,
+    attributes: Collection[str] = ("data",),
+    *,
+    with_arguments: bool = False,
+) -> cst.BaseExpression:
+    """``x`` of ``x.detach().cpu().data``: ``node`` without calls of ``methods`` and without ``attributes`` at its end.
+
+    Calls that pass arguments are part of the result, ``x.sum(1)``, unless ``with_arguments`` is set.
+    """
+    while True:
+        if isinstance(node, cst.Attribute) and node.attr.value in attributes:
+            node = node.value
+        elif (
+            isinstance(node, cst.Call)
+            and isinstance(node.func, cst.Attribute)
+            and node.func.attr.value in methods
+            and (with_arguments or not node.args)
+        ):
+            node = node.func.value
+        else:
+            return node
 
 
 def last_part(name: str) -> str:

@@ -24,6 +24,11 @@ def is_constant_name(node: cst.BaseExpression) -> bool:
     return isinstance(node, cst.Name) and node.value in ("True", "False", "None")
 
 
+def is_true(node: cst.CSTNode | None) -> bool:
+    """Whether ``node`` is ``True``."""
+    return isinstance(node, cst.Name) and node.value == "True"
+
+
 def is_none(node: cst.CSTNode | None) -> bool:
     """Whether ``node`` is ``None``."""
     return isinstance(node, cst.Name) and node.value == "None"

@@ -5,11 +5,17 @@ from __future__ import annotations
 import ast
 from abc import ABCMeta
 from collections.abc import Callable, Iterator
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 import libcst as cst
 
 _Node = TypeVar("_Node", bound=cst.CSTNode)
+
+#: The handlers of exceptions: ``except`` and ``except*``.
+HANDLERS = (cst.ExceptHandler, cst.ExceptStarHandler)
+Handler: TypeAlias = cst.ExceptHandler | cst.ExceptStarHandler
+#: The statements with handlers.
+TRIES = (cst.Try, cst.TryStar)
 
 #: The fields that are set in nodes of each class, but for names and operators.
 _FIELDS: dict[type[cst.CSTNode], tuple[str, ...]] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import libcst as cst
@@ -14,7 +15,7 @@ class Binding:
     """One place that gives a name (or an attribute of ``self``) its value."""
 
     name: str
-    kind: str  #: import, assign, augment, annotation, for, with, param, function, class, except, delete
+    kind: str  #: import, assign, augment, annotation, for, with, param, function, class, except, match, delete
     node: cst.CSTNode  #: the statement or parameter that binds
     order: int
     value: cst.BaseExpression | None = None  #: the bound expression; for ``for`` the iterable, for ``with`` the manager
@@ -46,6 +47,19 @@ def unpacked(value: cst.BaseExpression | None, path: tuple[int, ...]) -> cst.Bas
             return None
         value = value.elements[position].value
     return value
+
+
+def captured(pattern: cst.MatchPattern) -> Iterator[str]:
+    """The names that a pattern of ``match`` binds: ``workers`` of ``case {"workers": workers}:``."""
+    waiting: list[cst.CSTNode] = [pattern]
+    while waiting:
+        node = waiting.pop()
+        waiting += node.children
+        name = node.rest if isinstance(node, cst.MatchMapping) else None
+        if isinstance(node, (cst.MatchAs, cst.MatchStar)):
+            name = node.name
+        if name is not None:
+            yield name.value
 
 
 @dataclass(eq=False)

@@ -8,7 +8,7 @@ from typing import Any
 import libcst as cst
 
 from torchlint.model.syntax.dotted import dotted_name
-from torchlint.model.syntax.scopes import Binding, Scope
+from torchlint.model.syntax.scopes import Binding, Scope, captured
 from torchlint.model.syntax.tables import Tables
 
 #: Fields that carry meaning, in the order in which Python evaluates them; white space and operators are left out.
@@ -236,6 +236,12 @@ class Traversal(Tables):
             self._bind(scope, Binding(name.name.value, "except", node, self._index[node]))
         return scope
 
+    def _on_case(self, node: cst.MatchCase, scope: Scope) -> Scope:
+        order = self._index[node]
+        for name in captured(node.pattern):
+            self._bind(scope, Binding(name, "match", node, order))
+        return scope
+
     def _on_assign(self, node: cst.Assign, scope: Scope) -> Scope:
         for target in node.targets:
             self._bind_target(target.target, scope, "assign", node, node.value)
@@ -317,6 +323,7 @@ _HANDLERS: dict[type[cst.CSTNode], Callable[[Traversal, Any, Scope], Scope]] = {
     cst.With: Traversal._on_with,
     cst.ExceptHandler: Traversal._on_handler,
     cst.ExceptStarHandler: Traversal._on_handler,
+    cst.MatchCase: Traversal._on_case,
     cst.Assign: Traversal._on_assign,
     cst.AnnAssign: Traversal._on_ann_assign,
     cst.AugAssign: Traversal._on_aug_assign,

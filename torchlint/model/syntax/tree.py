@@ -12,6 +12,7 @@ import libcst as cst
 
 from torchlint.model.syntax.dotted import called_name, stored_name
 from torchlint.model.syntax.exits import ends_with
+from torchlint.model.syntax.nodes import HANDLERS
 from torchlint.model.syntax.scopes import Scope
 from torchlint.model.syntax.traversal import Traversal
 
@@ -21,6 +22,8 @@ _Node = TypeVar("_Node", bound=cst.CSTNode)
 _DEFINITIONS = frozenset({cst.FunctionDef, cst.Lambda, cst.ClassDef})
 _Block = (cst.IndentedBlock, cst.Module, cst.SimpleStatementSuite, cst.SimpleStatementLine)
 _BLOCKS = frozenset(_Block)
+#: What runs its block perhaps, or more than once.
+_BRANCHES = (cst.For, cst.While, cst.If, cst.Else, *HANDLERS, cst.MatchCase, cst.IfExp)
 _STATEMENTS = frozenset(
     kind
     for kind in vars(cst).values()
@@ -199,6 +202,10 @@ class Tree(Traversal):
         """Those of `nodes_in` that are of just these classes."""
         return cast("list[_Node]", [part for part in self.nodes_in(node) if type(part) in kinds])
 
+    def names_in(self, *nodes: cst.CSTNode) -> set[str]:
+        """The names inside ``nodes``, those of attributes and keywords included."""
+        return {name.value for node in nodes for name in self.inside(node, cst.Name)}
+
     def scope_of(self, node: cst.CSTNode) -> Scope:
         """The scope in which ``node`` is evaluated."""
         known = self._name_scopes.get(node)
@@ -234,6 +241,11 @@ class Tree(Traversal):
             if type(above) in _DEFINITIONS:
                 return above if isinstance(above, cst.ClassDef) else None
         return None
+
+    def own_method(self, definition: cst.ClassDef, name: str) -> cst.FunctionDef | None:
+        """The method called ``name`` that a class itself defines; None if it binds the name more than once."""
+        found = [binding.node for binding in self.scopes[definition].bindings.get(name, ())]
+        return found[0] if len(found) == 1 and isinstance(found[0], cst.FunctionDef) else None
 
     def statement_of(self, node: cst.CSTNode) -> cst.CSTNode:
         """The innermost statement that contains ``node`` (a small statement or a compound one)."""
@@ -324,7 +336,7 @@ class Tree(Traversal):
                 if position is not None:
                     own = self._position_in(above, child)
                     return own is not None and own <= position
-            elif isinstance(above, (cst.For, cst.While, cst.If, cst.Else, cst.ExceptHandler, cst.Match, cst.IfExp)):
+            elif isinstance(above, _BRANCHES):
                 if child is getattr(above, "body", None) or child is getattr(above, "orelse", None):
                     if not (self.within(second, child) or self._is_only_branch(above, child)):
                         return False

@@ -8,6 +8,7 @@ import libcst as cst
 
 from torchlint.model.module import Module
 from torchlint.model.syntax.climbing import climb
+from torchlint.model.syntax.nodes import HANDLERS, TRIES
 
 
 def mentions(module: Module, words: re.Pattern[str]) -> bool:
@@ -23,6 +24,6 @@ def is_alternative(module: Module, node: cst.CSTNode) -> bool:
                 return True
         if isinstance(above, cst.Else) and isinstance(module.tree.parent(above), cst.If):
             return True
-        if isinstance(above, (cst.IfExp, cst.Try, cst.ExceptHandler, cst.MatchCase)):
+        if isinstance(above, (cst.IfExp, *TRIES, *HANDLERS, cst.MatchCase)):
             return True
     return False

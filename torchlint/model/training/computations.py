@@ -6,6 +6,8 @@ import libcst as cst
 
 from torchlint.model.data.creation import COMPUTING, SAME_EVERYWHERE
 from torchlint.model.forest import Forest, ForestFact
+from torchlint.model.semantics.knowledge import LIST_ADDING
+from torchlint.model.semantics.memo import CyclicMemo
 from torchlint.model.semantics.tensor_forms import MAKING, METHODS
 from torchlint.model.syntax.dotted import last_part
 from torchlint.model.syntax.parameters import parameters_of
@@ -14,7 +16,7 @@ from torchlint.model.syntax.scopes import unpacked
 #: Libraries whose functions keep nothing.
 _LIBRARIES = frozenset({"builtins", "torch", "numpy", "math"})
 #: Methods that put their arguments into a list.
-_FILLING = frozenset({"append", "extend", "insert"})
+_FILLING = LIST_ADDING
 #: Methods of a tensor that give a new one ...
 _COPYING = MAKING | {"clone"}
 #: ... or something else that is computed from it; what other objects have as well may keep its argument: ``add``.
@@ -37,22 +39,18 @@ class Computations(ForestFact):
 
     def __init__(self, module: Forest) -> None:
         self._module = module
-        self._known: dict[cst.FunctionDef, bool] = {}
+        self._pure: CyclicMemo[cst.FunctionDef, bool] = CyclicMemo(False)
 
     def only_computes(self, call: cst.Call) -> bool:
         """Whether ``call`` only computes what it returns: of functions of the program, or as a method of a tensor."""
         called = self._module.definitions.called(call, self._module.values)
         if not called and isinstance(call.func, cst.Attribute):
             return call.func.attr.value in _OF_TENSORS
-        return bool(called) and all(isinstance(item, cst.FunctionDef) and self._is_pure(item) for item in called)
+        return bool(called) and all(
+            isinstance(item, cst.FunctionDef) and self._pure.get(item, self._is_pure) for item in called
+        )
 
     def _is_pure(self, function: cst.FunctionDef) -> bool:
-        if function not in self._known:
-            self._known[function] = False  # it may call itself
-            self._known[function] = self._find_pure(function)
-        return self._known[function]
-
-    def _find_pure(self, function: cst.FunctionDef) -> bool:
         module = self._module
         if module.tree.class_of(function) is not None or module.definitions.yields(function) or function.asynchronous:
             return False

@@ -19,7 +19,7 @@ from torchlint.model.training.sources import Sources
 _MODE_WORDS = re.compile(r"eval|infer|load|prepare|setup|convert|quant|freeze|mode|test|valid", re.IGNORECASE)
 #: Libraries whose functions and classes build networks in training mode.
 _FACTORIES = ("torchvision.models.", "timm.create_model", "timm.models.", "segmentation_models_pytorch.", "torch.nn.")
-#: Imported roots whose classes are no networks, or that hand out networks in evaluation mode.
+#: Imported roots whose classes are not networks, or that hand out networks in evaluation mode.
 _OTHER_ROOTS = frozenset(
     "torch torchvision torchaudio torchtext transformers diffusers sentence_transformers peft timm numpy scipy sklearn "
     "pandas PIL cv2 matplotlib builtins typing collections pathlib argparse os sys json accelerate datasets open_clip "

@@ -4,44 +4,58 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeAlias
 
 import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.dispatch import Dispatch
 from torchlint.model.semantics.iterables import iterables
-from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.semantics.knowledge import ADDING, Kind
 from torchlint.model.syntax.climbing import nearest
 from torchlint.model.syntax.dotted import dotted_name
 from torchlint.model.syntax.parameters import owner_of
 from torchlint.model.syntax.scopes import Binding, Scope, unpacked
 
 #: Methods that put their arguments into the object they are called on.
-_FILLING = frozenset({"append", "extend", "insert", "add", "update", "push", "appendleft", "setdefault", "add_"})
+_FILLING = ADDING | {"push", "add_"}
 
 #: Methods whose result has no graph.
 _DETACHING = frozenset({"detach", "item", "tolist", "numpy"})
 
 
-#: Expressions that take their value from others.
-_TAKING = frozenset({cst.Name, cst.Attribute, cst.Call})
+@dataclass(frozen=True)
+class Taken:
+    """What an assignment takes of the tuple that a function of the program returns: ``_, target = self.run(x)``."""
+
+    call: cst.Call
+    path: tuple[int, ...]
+
+
+#: An expression, or an element of what one gives.
+Item: TypeAlias = cst.CSTNode | Taken
+#: Those that take their value from others.
+_TAKING = frozenset({cst.Name, cst.Attribute, cst.Call, Taken})
 
 
 class Search:
     """Whether values come from a source, followed back through variables, attributes, containers and functions."""
 
-    def __init__(self, step: Callable[[cst.CSTNode], list[cst.CSTNode] | None], depth: int | None) -> None:
+    def __init__(self, step: Callable[[Item], list[Item] | None], depth: int | None) -> None:
         """``step`` gives the expressions that one takes its value from, None if a part of it is a source."""
         self._step = step
         self._depth = depth
-        self._steps: dict[cst.CSTNode, list[cst.CSTNode] | None] = {}
+        self._steps: dict[Item, list[Item] | None] = {}
         #: by expression, the depth up to which it was followed without finding a source
-        self._without: dict[cst.CSTNode, int] = {}
+        self._without: dict[Item, int] = {}
 
     def finds(self, expression: cst.CSTNode) -> bool:
         """Whether ``expression`` may take its value from a source, on a way that nothing ends."""
-        left = {expression: -1 if self._depth is None else self._depth}  # how much farther each is followed
+        left: dict[Item, int] = {
+            expression: -1 if self._depth is None else self._depth
+        }  # how much farther each is followed
         waiting = deque(left)
         while waiting:
             node = waiting.popleft()
@@ -71,7 +85,7 @@ class DataFlow(ForestFact):
         self._values = module.values
         self._dispatch = module.fact(Dispatch)
         self._parts: dict[cst.CSTNode, tuple[cst.CSTNode, ...]] = {}
-        self._sources: dict[tuple[cst.CSTNode, bool], tuple[tuple[cst.CSTNode, bool], ...]] = {}
+        self._sources: dict[tuple[Item, bool], tuple[tuple[Item, bool], ...]] = {}
 
     def data_parts(self, expression: cst.CSTNode) -> Sequence[cst.CSTNode]:
         """``expression`` and the parts of it that give it data: not the function or network that a call runs.
@@ -125,12 +139,12 @@ class DataFlow(ForestFact):
             depth: The maximum number of expressions in a row; None for no limit.
         """
 
-        def step(node: cst.CSTNode) -> list[cst.CSTNode] | None:
-            found: list[cst.CSTNode] = []
-            for part in self.live_parts(node, ends):
+        def step(item: Item) -> list[Item] | None:
+            found: list[Item] = []
+            for part, sources in self.steps(item, ends, outward):
                 if is_source(part):
                     return None
-                found += [source for source, _ in self.sources(part, outward)]
+                found += [source for source, _ in sources]
             return found
 
         return Search(step, depth)
@@ -148,30 +162,47 @@ class DataFlow(ForestFact):
 
         With ``outward``, also what the callers of its function pass.
         """
-        if type(node) not in _TAKING:
+        found = self._items(node, outward)
+        return tuple((item.call if isinstance(item, Taken) else item, out) for item, out in found)
+
+    def steps(
+        self, item: Item, ends: Callable[[cst.CSTNode], bool], outward: bool = False
+    ) -> Iterator[tuple[cst.CSTNode, Sequence[tuple[Item, bool]]]]:
+        """The live parts of ``item``, each with what it may take its value from: of a tuple only what is taken."""
+        whole = item.call if isinstance(item, Taken) else item
+        for part in self.live_parts(whole, ends):
+            yield part, self._items(item if part is whole else part, outward)
+
+    def _items(self, item: Item, outward: bool) -> Sequence[tuple[Item, bool]]:
+        if type(item) not in _TAKING:
             return ()
-        if (node, outward) not in self._sources:
-            self._sources[node, outward] = tuple(self._find_sources(node, outward))
-        return self._sources[node, outward]
+        if (item, outward) not in self._sources:
+            self._sources[item, outward] = tuple(self._find_sources(item, outward))
+        return self._sources[item, outward]
 
-    def _find_sources(self, node: cst.CSTNode, outward: bool) -> Iterator[tuple[cst.CSTNode, bool]]:
-        if type(node) is cst.Name:
-            yield from self._name_sources(node, outward)
-        elif type(node) is cst.Attribute:
-            for source in self._attribute_sources(node):
+    def _find_sources(self, item: Item, outward: bool) -> Iterator[tuple[Item, bool]]:
+        if isinstance(item, Taken):
+            yield from self._call_sources(item.call, item.path)
+        elif type(item) is cst.Name:
+            yield from self._name_sources(item, outward)
+        elif type(item) is cst.Attribute:
+            for source in self._attribute_sources(item):
                 yield source, True
-        elif type(node) is cst.Call:
-            for function in self._dispatch.functions(node):
-                for item in self._definitions.returns(function):
-                    if item is not None:
-                        yield item, False
-                for item in self._definitions.yields(function):
-                    yield item, False
-            for binding in self._values.reaching.of(node.func) if isinstance(node.func, cst.Name) else ():
-                if isinstance(binding.value, cst.Lambda):
-                    yield binding.value.body, False
+        elif type(item) is cst.Call:
+            yield from self._call_sources(item, ())
 
-    def _name_sources(self, node: cst.Name, outward: bool) -> Iterator[tuple[cst.CSTNode, bool]]:
+    def _call_sources(self, call: cst.Call, path: tuple[int, ...]) -> Iterator[tuple[Item, bool]]:
+        for function in self._dispatch.functions(call):
+            for returned in self._definitions.returns(function):
+                if returned is not None:
+                    yield _element(returned, path), False
+            for item in self._definitions.yields(function):
+                yield item, False
+        for binding in self._values.reaching.of(call.func) if isinstance(call.func, cst.Name) else ():
+            if isinstance(binding.value, cst.Lambda):
+                yield _element(binding.value.body, path), False
+
+    def _name_sources(self, node: cst.Name, outward: bool) -> Iterator[tuple[Item, bool]]:
         scope = self._names.home_of(node)
         if scope is None:
             return
@@ -191,10 +222,10 @@ class DataFlow(ForestFact):
             if self._names.scope_with(node.value, home) is scope:
                 yield filled, outward
 
-    def _bound(self, binding: Binding, value: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    def _bound(self, binding: Binding, value: cst.BaseExpression) -> Iterator[Item]:
         """The expressions that a binding gives a name: of ``value`` the part that it takes, where that is known."""
         if binding.kind != "for":
-            yield unpacked(value, binding.path) or value
+            yield _element(value, binding.path)
             return
         for over, path in iterables(self._names, value, binding.path):
             if path and isinstance(over, (cst.List, cst.Tuple)):
@@ -206,17 +237,27 @@ class DataFlow(ForestFact):
         text = dotted_name(node)
         if text is None or self._names.resolve(node) is not None:
             return
-        yield from (value for value in self._values.stored(text) if value is not None)
+        is_own = text.startswith("self.")
+        owner = nearest(self._tree, node, cst.ClassDef) if is_own else None
+        for value in self._values.stored(text):
+            if value is not None and not (is_own and self._are_apart(owner, nearest(self._tree, value, cst.ClassDef))):
+                yield value
         for filled, _ in self._fillings.get(text, ()):
             yield filled
-        if text.startswith("self.") and text.count(".") == 1:
-            owner = nearest(self._tree, node, cst.ClassDef)
+        if is_own and text.count(".") == 1:
             if owner is not None:
                 for binding in self._tree.scopes[owner].attributes.get(node.attr.value, ()):
                     if binding.value is not None:
                         yield binding.value
                     elif isinstance(binding.node, cst.AugAssign):
                         yield binding.node.value
+
+    def _are_apart(self, owner: cst.ClassDef | None, other: cst.ClassDef | None) -> bool:
+        """Whether two classes have no object in common: each has a ``self.hidden`` of its own."""
+        if owner is None or other is None or owner is other:
+            return False
+        lineages = map(self._definitions.lineage, self._tree.classes)
+        return not any(owner in lineage and other in lineage for lineage in lineages)
 
     @cached_property
     def _fillings(self) -> dict[str, list[tuple[cst.BaseExpression, Scope]]]:
@@ -234,6 +275,14 @@ class DataFlow(ForestFact):
                 if text is not None:
                     found.setdefault(text, []).append((value, self._tree.scope_of(statement)))
         return found
+
+
+def _element(value: cst.BaseExpression, path: tuple[int, ...]) -> Item:
+    """What unpacking by ``path`` takes of an expression; all of it where that is not known."""
+    found = unpacked(value, path)
+    if found is not None:
+        return found
+    return Taken(value, path) if isinstance(value, cst.Call) else value
 
 
 def _outermost(container: cst.BaseExpression) -> cst.BaseExpression:

@@ -8,7 +8,8 @@ import libcst as cst
 
 from torchlint.model.module import Module
 from torchlint.model.semantics.dispatch import Dispatch
-from torchlint.model.syntax.dotted import dotted_name, is_attribute_of_self
+from torchlint.model.syntax.dotted import PARTS_AND_RESULTS, dotted_name, is_attribute_of_self, prefixes
+from torchlint.model.training.data_flow import Taken
 from torchlint.model.training.exclusions import Exclusions
 from torchlint.model.training.frozen import Frozen
 from torchlint.model.training.grad_mode import GradMode, GradModes
@@ -16,6 +17,7 @@ from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.inference_site import InferenceSite
 from torchlint.model.training.networks import Networks
 from torchlint.model.training.output_uses import OutputUses
+from torchlint.model.training.outputs import DETACHING, Output, Outputs
 from torchlint.model.training.trial_runs import TrialRuns
 
 #: Why nothing needs a graph.
@@ -28,7 +30,7 @@ _DIFFERENTIATING = frozenset({"backward", "grad", "autograd", "requires_grad", "
 
 
 class DiscardedGraphs:
-    """Answers for one forest."""
+    """Answers for one file."""
 
     def __init__(self, module: Module) -> None:
         self._module = module
@@ -103,14 +105,39 @@ class DiscardedGraphs:
         callers = self._module.callers(home)
         if not callers.complete or not callers.calls or not self._uses.only_goes_to_callers(call, home):
             return ""
-        reasons = [self._reason_in_caller(item, depth - 1) for item in callers.calls]
-        return "" if "" in reasons else min(reasons)
+        reasons = [
+            self._reason_in_caller(item, depth - 1)
+            for caller in callers.calls
+            for item in self._taken(caller, call, home)
+        ]
+        return "" if "" in reasons else min(reasons, default="")
 
-    def _reason_in_caller(self, call: cst.Call, depth: int) -> str:
-        home = self._home_of(call)
+    def _taken(self, caller: cst.Call, call: cst.Call, home: cst.FunctionDef) -> list[Output]:
+        """The elements with the output of ``call`` of the tuple that ``caller`` unpacks; ``caller`` if it does not.
+
+        Not those that it drops: ``values, _ = self.run(x)``.
+        """
+        assignment, outputs = self._module.tree.parent(caller), self._module.fact(Outputs)
+        targets = assignment.targets if isinstance(assignment, cst.Assign) and len(assignment.targets) == 1 else ()
+        target = targets[0].target if targets else None
+        returned = self._module.definitions.returns(home)
+        if not isinstance(target, cst.Tuple) or not returned:
+            return [caller]
+        found: dict[int, Output] = {}
+        dropped = {i for i, item in enumerate(target.elements) if dotted_name(item.value) == "_"}
+        for item in returned:
+            if not isinstance(item, cst.Tuple) or len(item.elements) != len(target.elements):
+                return [caller]
+            for i, element in enumerate(item.elements):
+                if outputs.carries(element.value, {call}, DETACHING):
+                    found[i] = Taken(caller, (i,))
+        return [item for i, item in found.items() if i not in dropped] if found else [caller]
+
+    def _reason_in_caller(self, call: Output, depth: int) -> str:
+        home = self._home_of(call.call if isinstance(call, Taken) else call)
         if self._uses.only_leaves_graph(call, home):
             return _DETACHED
-        if isinstance(home, cst.FunctionDef):
+        if isinstance(home, cst.FunctionDef) and isinstance(call, cst.Call):
             return self.reason_in_function(call, home) or (self.reason_in_callers(call, home, depth) if depth else "")
         return _READ if self._uses.is_only_read(call, home) else ""
 
@@ -122,10 +149,8 @@ class DiscardedGraphs:
 
     def _is_all_of(self, statement: cst.CSTNode, call: cst.Call) -> bool:
         """Whether a statement only assigns the output of ``call``: ``wanted = self.teacher(x)[0].detach()``."""
-        value: cst.BaseExpression | None = statement.value if isinstance(statement, cst.Assign) else None
-        while value is not call and isinstance(value, (cst.Attribute, cst.Subscript, cst.Call)):
-            value = value.func if isinstance(value, cst.Call) else value.value
-        return value is call
+        value = statement.value if isinstance(statement, cst.Assign) else None
+        return any(part is call for part in (value, *prefixes(value, PARTS_AND_RESULTS)))
 
     def trains_around(self, call: cst.Call) -> bool:
         """Whether the function around ``call``, or the script, trains."""

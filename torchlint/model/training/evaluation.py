@@ -89,7 +89,7 @@ class Evaluation(ForestFact):
         return found[0] if None not in found else None
 
     def _of_receiver(self, call: cst.Call, model: cst.BaseExpression | None) -> cst.CSTNode | None:
-        """``learner.model.eval()`` before ``learner.infer(x)``, a method of an object that is no network itself."""
+        """``learner.model.eval()`` before ``learner.infer(x)``, a method of an object that is not a network itself."""
         text = dotted_name(model) if model is not None else None
         func = call.func
         if text is None or not text.startswith("self.") or not isinstance(func, cst.Attribute):

@@ -30,7 +30,7 @@ _HOOKS = frozenset({"register_hook", "register_backward_hook", "register_full_ba
 
 
 class Exclusions:
-    """Answers for one forest."""
+    """Answers for one file."""
 
     def __init__(self, module: Module) -> None:
         self._module = module
@@ -57,9 +57,7 @@ class Exclusions:
 
     def is_inference_itself(self, method: cst.FunctionDef) -> bool:
         """Whether a method of a network only runs it for prediction, so that it is asked for by itself."""
-        owner = self._module.tree.class_of(method)
-        is_of_network = owner is not None and self._module.values.instance(owner).kind is Kind.MODULE
-        return is_of_network and not self.of_place(method)
+        return self._module.values.object_of(method).kind is Kind.MODULE and not self.of_place(method)
 
     def _measures(self, function: cst.FunctionDef) -> bool:
         name = function.name.value
@@ -77,8 +75,7 @@ class Exclusions:
         module = self._module
         method: cst.FunctionDef | None = function
         while method is not None:  # a function inside a method is a part of it
-            owner = module.tree.class_of(method)
-            if owner is not None and module.values.instance(owner).kind is Kind.MODULE and not self._predicts(method):
+            if module.values.object_of(method).kind is Kind.MODULE and not self._predicts(method):
                 return True
             method = module.function_of(method)
         return False

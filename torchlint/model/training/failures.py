@@ -11,8 +11,9 @@ import libcst as cst
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.syntax.dotted import last_name
 from torchlint.model.syntax.exits import ends_with
+from torchlint.model.syntax.nodes import HANDLERS
 
-_BRANCHES = (cst.If, cst.Else, cst.ExceptHandler)
+_BRANCHES = (cst.If, cst.Else, *HANDLERS)
 
 
 class Failures(ForestFact):

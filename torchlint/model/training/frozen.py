@@ -8,8 +8,9 @@ import libcst as cst
 
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
-from torchlint.model.syntax.climbing import climb
-from torchlint.model.syntax.dotted import called_name, dotted_name, last_name
+from torchlint.model.syntax.calls import Call
+from torchlint.model.syntax.climbing import climb, nearest
+from torchlint.model.syntax.dotted import dotted_name, last_name
 from torchlint.model.syntax.parameters import owner_of
 from torchlint.model.training.data_flow import DataFlow
 from torchlint.model.training.loops import Loops
@@ -26,7 +27,7 @@ _METHODS = ("freeze", "unfreeze")
 
 
 class Frozen:
-    """Answers for one forest."""
+    """Answers for one file."""
 
     def __init__(self, module: Module) -> None:
         self._module = module
@@ -42,13 +43,26 @@ class Frozen:
         if self._module.fact(Parameters).has_none(model):
             return True
         off, on = self._switched
-        thawed = {last_name(network) for network in on}
+        thawed: dict[str, list[cst.BaseExpression]] = {}
+        for network in on:
+            thawed.setdefault(last_name(network), []).append(network)
         function_of = self._module.function_of
         return any(
             (last_name(network) not in thawed or function_of(network) is function_of(model))
             and self._may_be(model, network)
+            and not any(self._comes_between(network, item, model) for item in thawed.get(last_name(network), ()))
             for network in off
         )
+
+    def _comes_between(self, off: cst.BaseExpression, on: cst.BaseExpression, model: cst.BaseExpression) -> bool:
+        """Whether a function switches parameters off, then on, then runs the network: a discriminator's step."""
+        tree = self._module.tree
+        return tree.index(off) < tree.index(on) and tree.dominates(self._statement_of(on), model)
+
+    def _statement_of(self, on: cst.BaseExpression) -> cst.CSTNode:
+        """The statement that switches on: a loop over the parameters as a whole."""
+        loop = nearest(self._module.tree, on, cst.For)
+        return loop if loop is not None and self._module.tree.within(on, loop.iter) else on
 
     def _may_be(self, model: cst.BaseExpression, other: cst.BaseExpression) -> bool:
         """Whether two expressions may be the same network: by their names, if it is not known what made them."""
@@ -132,14 +146,13 @@ class Frozen:
         module = self._module
         off: list[cst.BaseExpression] = []
         on: list[cst.BaseExpression] = []
-        for call in module.methods("requires_grad_"):
-            if isinstance(call.func, cst.Attribute):
-                is_off = bool(call.args) and dotted_name(call.args[0].value) == "False"
-                (off if is_off else on).append(call.func.value)
+        for method in module.methods("requires_grad_"):
+            is_off = method.argument("requires_grad").literal() == "False"
+            (off if is_off else on).append(method.receiver)
         for call in module.tree.calls_named(*_SWITCHES, *_FREEZES):
             (off if _switches_off(call) else on).extend(_networks_given(call))
-        for call in module.methods(*_METHODS):
-            (off if called_name(call) == "freeze" else on).extend(self._switched_by_method(call))
+        for method in module.methods(*_METHODS):
+            (off if method.name == "freeze" else on).extend(self._switched_by_method(method))
         for target, value, statement in module.tree.stores:
             if isinstance(target, cst.Attribute) and self._freezes_table(target, value):
                 off.append(target.value)
@@ -153,13 +166,13 @@ class Frozen:
                             switched.append(call.func.value)
         return off, on
 
-    def _switched_by_method(self, call: cst.Call) -> list[cst.BaseExpression]:
+    def _switched_by_method(self, call: Call) -> list[cst.BaseExpression]:
         """``teacher`` of ``teacher.freeze()``, and of ``teacher = student.copy().freeze()``."""
-        if call.args or not isinstance(call.func, cst.Attribute) or dotted_name(call.func.value) == "self":
+        if call.node.args or dotted_name(call.receiver) == "self":
             return []
-        statement = self._module.tree.parent(call)
+        statement = self._module.tree.parent(call.node)
         targets = statement.targets if isinstance(statement, cst.Assign) else ()
-        return [call.func.value, *(item.target for item in targets)]
+        return [call.receiver, *(item.target for item in targets)]
 
     def _freezes_table(self, target: cst.Attribute, value: cst.BaseExpression | None) -> bool:
         """``embedding.weight = nn.Parameter(table, requires_grad=False)``: an embedding has no other parameters."""

@@ -20,6 +20,7 @@ USING = frozenset(
     "embedding embeddings reconstruct reconstruction reconstructions demo visualize synthesize transcribe detect "
     "recognize segment classify encode decode features answer chat plot show images search".split()
 )
+#: Words of functions that measure a network. Here other words such as ``measure`` may mean the quality of its outputs.
 MEASURING = frozenset("fps bench benchmark profile profiling latency throughput speed flops timing warmup time".split())
 #: Words of functions that describe a network: its layers, parameters and operations.
 DESCRIBING = frozenset("summary summarize flops macs params complexity count hooks".split())
@@ -47,6 +48,16 @@ def snake_case(name: str) -> str:
 def words_of(name: str) -> set[str]:
     """The words of an identifier in snake case or camel case."""
     return set(re.split(r"[_\d]+", snake_case(name)))
+
+
+def measuring(*others: str) -> re.Pattern[str]:
+    """A pattern that finds a part of a name which says that code measures time or memory, or one of ``others``."""
+    return re.compile("|".join(("bench", "profil", "measur", "latency", "throughput", *others)), re.IGNORECASE)
+
+
+def inspects_network(name: str) -> bool:
+    """Whether a function of this name measures or describes a network."""
+    return not words_of(name).isdisjoint(DESCRIBING | MEASURING)
 
 
 def says_training(words: set[str]) -> bool:

@@ -15,10 +15,9 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.memo import CyclicMemo
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import dotted_name, last_name, last_part
+from torchlint.model.syntax.literals import is_true
 from torchlint.model.training.loops import BACKWARD, is_backward
 
-#: How many callers up the grad mode is looked for.
-_CALLER_DEPTH = 12
 #: How many callers up the call is looked for that records gradients where others turn them off.
 _UNGUARDED_DEPTH = 4
 
@@ -34,7 +33,7 @@ LIGHTNING_INFERENCE_HOOKS = frozenset(
 #: Methods of a ``speechbrain.Brain`` that it runs without gradients and in evaluation mode.
 _BRAIN_HOOKS = frozenset({"evaluate_batch"})
 
-#: What a context manager held in a variable may be called that leaves the grad mode alone.
+#: Names of context managers in variables that do not change the grad mode.
 _HARMLESS = re.compile(
     r"autocast|amp|timer|bar|progress|prof|lock|file|writer|session|stream|device|pool|txn|scope|run$"
 )
@@ -62,7 +61,7 @@ class GradMode(str, Enum):
 
 
 class GradModes(ForestFact):
-    """Answers for one file."""
+    """Answers for one forest."""
 
     def __init__(self, module: Forest) -> None:
         self._tree = module.tree
@@ -72,8 +71,7 @@ class GradModes(ForestFact):
         self._links = module.links
         self._recording: dict[cst.CSTNode, bool] = {}
         #: by function, and by function and place in it if its calls differ
-        self._modes: CyclicMemo[tuple[cst.FunctionDef, cst.CSTNode | None], GradMode]
-        self._modes = CyclicMemo(GradMode.UNKNOWN, _CALLER_DEPTH)
+        self._modes: CyclicMemo[tuple[cst.FunctionDef, cst.CSTNode | None], GradMode] = CyclicMemo(GradMode.UNKNOWN)
 
     # -- grad mode
 
@@ -254,7 +252,7 @@ class GradModes(ForestFact):
                 return GradMode.RECORDING
             if name == knowledge.INFERENCE_MODE and isinstance(node, cst.Call) and node.args:
                 flag = node.args[0].value
-                if not (isinstance(flag, cst.Name) and flag.value == "True"):
+                if not is_true(flag):
                     return GradMode.RECORDING if dotted_name(flag) == "False" else GradMode.UNKNOWN
             return GradMode.NO_GRAD if name == knowledge.NO_GRAD else GradMode.INFERENCE
         if name == knowledge.SET_GRAD_ENABLED and isinstance(node, cst.Call) and node.args:
@@ -263,7 +261,7 @@ class GradModes(ForestFact):
         return self._foreign_mode(node, name)
 
     def _foreign_mode(self, node: cst.CSTNode, name: str | None) -> GradMode | None:
-        """A manager that is not torch's own: held in a variable, built conditionally, or a helper of the file."""
+        """A manager that is not torch's own: kept in a variable, built conditionally, or a helper of the file."""
         if isinstance(node, cst.IfExp):
             return GradMode.UNKNOWN if self.manager_mode(node.body) or self.manager_mode(node.orelse) else None
         alternatives = self._names.alternatives(node.func if isinstance(node, cst.Call) else node)

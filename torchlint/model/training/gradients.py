@@ -9,8 +9,9 @@ import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.dispatch import Dispatch
+from torchlint.model.semantics.memo import CyclicMemo
 from torchlint.model.syntax.dotted import called_name, dotted_name, last_name
-from torchlint.model.training.data_flow import DataFlow
+from torchlint.model.training.data_flow import DataFlow, Item, Taken
 from torchlint.model.training.grad_mode import GradModes
 from torchlint.model.training.gradientless import WITH_INDICES, Gradientless
 from torchlint.model.training.library_steps import LibrarySteps
@@ -30,7 +31,7 @@ _GRADIENT_PREFIXES = ("torch.func.", "torch.autograd.functional.", "functorch.")
 
 
 class Gradients(ForestFact):
-    """Answers for one file."""
+    """Answers for one forest."""
 
     def __init__(self, module: Forest) -> None:
         self._tree = module.tree
@@ -43,7 +44,7 @@ class Gradients(ForestFact):
         self._modes = module.fact(GradModes)
         self._words_of = module.words_of
         self._trained: dict[cst.CSTNode, bool] = {}
-        self._without: dict[cst.FunctionDef, bool] = {}  #: by function whether its result has no gradient
+        self._without: CyclicMemo[cst.FunctionDef, bool] = CyclicMemo(False)  #: whether its result has no gradient
 
     @cached_property
     def backwards(self) -> list[cst.Call]:
@@ -97,7 +98,7 @@ class Gradients(ForestFact):
         """Whether something computed inside ``node`` takes part in a backward pass."""
         return any(call in self._reached for call in self._tree.calls_in(node))
 
-    def carries_gradient(self, node: cst.CSTNode) -> bool:
+    def carries_gradient(self, node: Item) -> bool:
         """Whether a backward pass may go through ``node``: not if its value is detached on every way to a loss."""
         return node in self._carrying
 
@@ -109,14 +110,14 @@ class Gradients(ForestFact):
         return self._has_none(part) or (isinstance(part, cst.Call) and called_name(part) in _DETACHING)
 
     @cached_property
-    def _reached(self) -> set[cst.CSTNode]:
+    def _reached(self) -> set[Item]:
         return self._followed(LEAVING)
 
     @cached_property
-    def _carrying(self) -> set[cst.CSTNode]:
+    def _carrying(self) -> set[Item]:
         return self._followed(_DETACHING)
 
-    def _followed(self, ending: frozenset[str]) -> set[cst.CSTNode]:
+    def _followed(self, ending: frozenset[str]) -> set[Item]:
         """What the losses are made of, without what a method of ``ending`` has taken off the graph."""
 
         def ends(part: cst.CSTNode) -> bool:
@@ -124,25 +125,27 @@ class Gradients(ForestFact):
                 return True
             return type(part) is cst.Call and type(part.func) is cst.Attribute and part.func.attr.value in ending
 
-        reached: set[cst.CSTNode] = set()
+        reached: set[Item] = set()
         #: Each with whether it may come from a caller: not where a function was entered by its call, for then the
         #: arguments of that call have been seen.
-        waiting: list[tuple[cst.CSTNode, bool]] = []
+        waiting: list[tuple[Item, bool]] = []
         for call in self.backwards:
             waiting.extend((argument.value, True) for argument in call.args)
             if isinstance(call.func, cst.Attribute):
                 waiting.append((call.func.value, True))
         waiting.extend((loss, True) for loss in self._library_steps.losses)
-        done: set[tuple[cst.CSTNode, bool]] = set()
+        done: set[tuple[Item, bool]] = set()
         while waiting:
             item = waiting.pop()
             if item in done:
                 continue
             done.add(item)
             expression, outward = item
-            for part in self._flow.live_parts(expression, ends):
+            for part, sources in self._flow.steps(expression, ends, outward):
                 reached.add(part)
-                waiting.extend(self._flow.sources(part, outward))
+                waiting.extend(sources)
+                if isinstance(expression, Taken) and part is expression.call:
+                    reached.add(expression)
         return reached
 
     def _has_none(self, part: cst.CSTNode) -> bool:
@@ -160,15 +163,12 @@ class Gradients(ForestFact):
     def _gives_none(self, call: cst.Call) -> bool:
         """Whether all functions of the program that ``call`` may run return what has no gradient: a chosen action."""
         functions = self._dispatch.functions(call)
-        return bool(functions) and all(map(self._returns_none, functions))
+        return bool(functions) and all(self._without.get(function, self._returns_none) for function in functions)
 
     def _returns_none(self, function: cst.FunctionDef) -> bool:
-        if function not in self._without:
-            self._without[function] = False  # it may call itself
-            returned = [item for item in self._definitions.returns(function) if item is not None]
-            carries = self._flow.search(self._may_have_gradient, self._detaches).finds
-            self._without[function] = bool(returned) and not any(map(carries, returned))
-        return self._without[function]
+        returned = [item for item in self._definitions.returns(function) if item is not None]
+        carries = self._flow.search(self._may_have_gradient, self._detaches).finds
+        return bool(returned) and not any(map(carries, returned))
 
     def _may_have_gradient(self, part: cst.CSTNode) -> bool:
         """Whether a part of an expression that nothing has detached is computed elsewhere: parameters, networks."""

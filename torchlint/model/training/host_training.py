@@ -9,6 +9,7 @@ from torchlint.model.data.devices import Devices
 from torchlint.model.data.placement import Move, Placement
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.knowledge import PARAMETER, Kind
+from torchlint.model.semantics.memo import CyclicMemo
 from torchlint.model.semantics.options import Options
 from torchlint.model.semantics.value import Device
 from torchlint.model.syntax.climbing import climb
@@ -22,7 +23,7 @@ _KEEPING = ("builtins.", "torch.optim.", "torch.nn.utils.", "torch.save")
 _PARALLEL = "Parallel"
 #: What makes a tensor of a tensor, on the same device.
 _PARAMETERS = PARAMETER | {"torch.autograd.Variable"}
-#: The maximum number of functions that a network is followed into, and of classes that are part of it.
+#: The maximum number of functions that a network is followed into.
 _DEPTH = 3
 
 
@@ -33,7 +34,7 @@ class HostTraining(ForestFact):
         self._module = module
         self._tree = module.tree
         self._known: dict[cst.CSTNode, bool] = {}
-        self._staying: dict[cst.CSTNode, bool] = {}
+        self._staying: CyclicMemo[cst.ClassDef, bool] = CyclicMemo(True)  #: a class may build objects of its own
 
     def is_done_by(self, step: cst.CSTNode) -> bool:
         """Whether the optimizers of a step change only networks and tensors that are seen to stay on the CPU.
@@ -122,22 +123,20 @@ class HostTraining(ForestFact):
         if name is not None and name.startswith("torch.nn."):
             return _PARALLEL not in name
         called = self._module.definitions.called(node, self._module.values)
-        return bool(called) and all(self._is_unmoved(item, _DEPTH) for item in called)
+        return bool(called) and all(map(self._is_unmoved, called))
 
-    def _is_unmoved(self, definition: cst.CSTNode, depth: int) -> bool:
+    def _is_unmoved(self, definition: cst.CSTNode) -> bool:
         """Whether neither a class of networks nor those that it builds move anything."""
-        if not isinstance(definition, cst.ClassDef) or depth <= 0:
-            return False
-        if definition not in self._staying:
-            self._staying[definition] = True  # its methods may build another one
-            self._staying[definition] = not self._moves_in(definition) and all(
-                self._is_unmoved(inner, depth - 1)
-                for part in self._module.definitions.lineage(definition)
-                for call in self._tree.calls_in(part)
-                for inner in self._module.definitions.called(call, self._module.values)
-                if isinstance(inner, cst.ClassDef)
-            )
-        return self._staying[definition]
+        return isinstance(definition, cst.ClassDef) and self._staying.get(definition, self._find_unmoved)
+
+    def _find_unmoved(self, definition: cst.ClassDef) -> bool:
+        return not self._moves_in(definition) and all(
+            self._is_unmoved(inner)
+            for part in self._module.definitions.lineage(definition)
+            for call in self._tree.calls_in(part)
+            for inner in self._module.definitions.called(call, self._module.values)
+            if isinstance(inner, cst.ClassDef)
+        )
 
     def _is_kept_in(self, home: cst.CSTNode, name: str, depth: int) -> bool:
         """Whether no use of a variable of ``home`` gives its network to what may move it."""

@@ -45,7 +45,7 @@ _MOVING_TARGETS = re.compile(r"teacher|target|ema|momentum|frozen|vgg|lpips|perc
 
 
 class Inference:
-    """Answers for one forest."""
+    """Answers for one file."""
 
     def __init__(self, module: Module) -> None:
         self._module = module
@@ -228,7 +228,8 @@ class Inference:
         if function is None or apart is None:
             return self._recorded_statement(call, model, evaluated, in_loss=in_loss)
         if in_loss and not self._uses.only_leaves_graph(call, apart) and not self._uses.is_only_read(call, apart):
-            return None
+            if not self._discarded.reason_in_callers(call, apart):
+                return None
         if volatile is None and self._uses.converts_without_detach(call, function):
             return None
         if isinstance(call.func, cst.Attribute) and model is call.func.value and evaluated is None:

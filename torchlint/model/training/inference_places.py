@@ -8,7 +8,7 @@ from itertools import takewhile
 import libcst as cst
 
 from torchlint.model.module import Module
-from torchlint.model.syntax.dotted import dotted_name
+from torchlint.model.syntax.dotted import base_of, dotted_name
 from torchlint.model.syntax.suspension import suspension_in
 from torchlint.model.training.exclusions import Exclusions
 from torchlint.model.training.grad_mode import GradMode, GradModes
@@ -113,9 +113,7 @@ def first_statement(module: Module, site: InferenceSite) -> cst.CSTNode | None:
 def _bound_at(module: Module, site: InferenceSite) -> int:
     """How far down the function the network is bound; -1 if outside."""
     tree = module.tree
-    node: cst.CSTNode = site.model
-    while isinstance(node, cst.Attribute):
-        node = node.value
+    node = base_of(site.model, {cst.Attribute})
     if not isinstance(node, cst.Name):
         return tree.index(site.forward)
     home = tree.scope_of(site.forward)

@@ -12,7 +12,7 @@ from torchlint.model.syntax.calls import requires_gradient
 from torchlint.model.syntax.dotted import called_name, dotted_name, is_attribute_of_self
 from torchlint.model.training.loops import is_step
 
-#: Methods of tensors alone that give a tensor which is no parameter.
+#: Methods of tensors alone that give a tensor which is not a parameter.
 _MAKING = frozenset({"clone", "detach", "normal_", "uniform_", "zero_", "requires_grad_"})
 
 

@@ -10,6 +10,7 @@ import libcst as cst
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.configuration import Configuration
 from torchlint.model.semantics.dispatch import Dispatch
+from torchlint.model.semantics.memo import CyclicMemo
 from torchlint.model.syntax.climbing import climb, nearest
 from torchlint.model.syntax.dotted import last_name
 from torchlint.model.syntax.exits import ends_with
@@ -19,8 +20,6 @@ from torchlint.model.syntax.scopes import Binding
 
 #: Names in a condition that is true in one of several processes: there, at every step.
 PROCESSES = re.compile(r"(^|_)rank$|main_process|is_master|master_process|is_main|is_rank|local_rank", re.IGNORECASE)
-#: How many variables, parameters and functions a value is followed through.
-_DEPTH = 4
 
 
 class Intervals(ForestFact):
@@ -29,7 +28,7 @@ class Intervals(ForestFact):
     def __init__(self, module: Forest) -> None:
         self._module = module
         self._tree = module.tree
-        self._optional: dict[cst.CSTNode, bool] = {}
+        self._optional: CyclicMemo[cst.BaseExpression, bool] = CyclicMemo(False)
         self._remainders: dict[cst.CSTNode, bool] = {}
 
     def counts(self, test: cst.BaseExpression) -> bool:
@@ -61,7 +60,7 @@ class Intervals(ForestFact):
             for value in made
         ):
             return True
-        return self._asks_whether_given(name) and self._is_given_at_intervals(name, _DEPTH)
+        return self._asks_whether_given(name) and self._is_given_at_intervals(name)
 
     # -- values that are None at most iterations
 
@@ -73,27 +72,22 @@ class Intervals(ForestFact):
             return len(asked) == 1 and isinstance(asked[0].operator, cst.IsNot) and is_none(asked[0].comparator)
         return isinstance(parent, (cst.If, cst.IfExp, cst.BooleanOperation))
 
-    def _is_given_at_intervals(self, value: cst.BaseExpression, depth: int) -> bool:
+    def _is_given_at_intervals(self, value: cst.BaseExpression) -> bool:
         """Whether ``value`` is None at all but every n-th iteration."""
-        if value not in self._optional:
-            self._optional[value] = False  # where it is made of itself, its other values decide
-            self._optional[value] = depth > 0 and self._find_given(value, depth - 1)
-        return self._optional[value]
+        return self._optional.get(value, self._find_given)
 
-    def _find_given(self, value: cst.BaseExpression, depth: int) -> bool:
+    def _find_given(self, value: cst.BaseExpression) -> bool:
         if isinstance(value, cst.IfExp):
             return is_none(value.orelse) and self._counts_steps(value.test) and not self._is_usual(value.test)
         if isinstance(value, cst.Call):
             functions = self._module.fact(Dispatch).functions(value)
-            return bool(functions) and all(self._returns_at_intervals(function, depth) for function in functions)
+            return bool(functions) and all(self._returns_at_intervals(function) for function in functions)
         if isinstance(value, cst.Name):
             reached = self._module.values.reaching.of(value)
             params = [item.node for item in reached if isinstance(item.node, cst.Param)]
             if params:
-                return len(reached) == 1 and self._is_passed_at_intervals(params[0], depth)
-            return self._is_renewed(reached) and self._is_one_at_intervals(
-                ((item.value, item.node) for item in reached), depth
-            )
+                return len(reached) == 1 and self._is_passed_at_intervals(params[0])
+            return self._is_renewed(reached) and self._is_one_at_intervals((item.value, item.node) for item in reached)
         return False
 
     def _is_renewed(self, reached: list[Binding]) -> bool:
@@ -104,13 +98,13 @@ class Intervals(ForestFact):
         loops = {nearest(self._tree, item.node, cst.For, cst.While) for item in reached if not is_none(item.value)}
         return all(loop is None or self._tree.within(node, loop) for loop in loops for node in empty)
 
-    def _is_passed_at_intervals(self, param: cst.Param, depth: int) -> bool:
+    def _is_passed_at_intervals(self, param: cst.Param) -> bool:
         function = owner_of(self._tree, param)
         if function is None or (param.default is not None and not is_none(param.default)):
             return False
         passed = [self._passed(call, function, param) for call in self._module.fact(Dispatch).callers(function)]
         given = [value for value in passed if value is not None]
-        return bool(given) and all(self._is_given_at_intervals(value, depth) for value in given)
+        return bool(given) and all(self._is_given_at_intervals(value) for value in given)
 
     def _passed(self, call: cst.Call, function: cst.FunctionDef, param: cst.Param) -> cst.BaseExpression | None:
         """What a call passes for a parameter; behind ``*items``, whose number is unknown, what has the same name."""
@@ -120,17 +114,17 @@ class Intervals(ForestFact):
         named = (item.value for item in call.args if not item.star and item.keyword is None)
         return next((item for item in named if isinstance(item, cst.Name) and item.value == param.name.value), None)
 
-    def _returns_at_intervals(self, function: cst.FunctionDef, depth: int) -> bool:
+    def _returns_at_intervals(self, function: cst.FunctionDef) -> bool:
         returned = self._module.definitions.returns(function)
         return not self._module.definitions.yields(function) and self._is_one_at_intervals(
-            ((item, item) for item in returned if item is not None), depth
+            (item, item) for item in returned if item is not None
         )
 
-    def _is_one_at_intervals(self, values: Iterable[tuple[cst.BaseExpression | None, cst.CSTNode]], depth: int) -> bool:
+    def _is_one_at_intervals(self, values: Iterable[tuple[cst.BaseExpression | None, cst.CSTNode]]) -> bool:
         """Whether there are ``values``, each with its place, and all are None at all but every n-th iteration."""
         given = [(value, place) for value, place in values if value is not None and not is_none(value)]
         return bool(given) and all(
-            self._is_at_intervals(place) or self._is_given_at_intervals(value, depth) for value, place in given
+            self._is_at_intervals(place) or self._is_given_at_intervals(value) for value, place in given
         )
 
     def _is_at_intervals(self, node: cst.CSTNode) -> bool:

@@ -15,6 +15,7 @@ from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import dotted_name, last_name, last_part
 from torchlint.model.syntax.exits import ends_with
 from torchlint.model.syntax.literals import is_none
+from torchlint.model.syntax.nodes import HANDLERS
 from torchlint.model.training.emptiness import has_work
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.intervals import PROCESSES, Intervals
@@ -48,14 +49,14 @@ _TYPE_QUESTIONS = frozenset({"isinstance", "hasattr", "callable", "is_tensor"})
 #: What decides whether the code in it runs.
 _DECIDING = frozenset(
     {
-        *(cst.FunctionDef, cst.Lambda, cst.ExceptHandler, cst.Match, cst.If, cst.IfExp),
+        *(cst.FunctionDef, cst.Lambda, *HANDLERS, cst.Match, cst.If, cst.IfExp),
         *(cst.For, cst.While, cst.IndentedBlock),
     }
 )
 
 
 class Iterations(ForestFact):
-    """Answers for one file."""
+    """Answers for one forest."""
 
     def __init__(self, module: Forest) -> None:
         self._module = module
@@ -75,7 +76,7 @@ class Iterations(ForestFact):
                 continue
             if isinstance(above, (cst.FunctionDef, cst.Lambda)) and above is not step and child is above.body:
                 return self._is_closure(above)
-            if isinstance(above, (cst.ExceptHandler, cst.Match)):
+            if isinstance(above, (*HANDLERS, cst.Match)):
                 return False
             if isinstance(above, (cst.If, cst.IfExp)) and child is not above.test:
                 often = or_often and self._trains_or_asks_for_process(above, child, step)
@@ -164,7 +165,7 @@ class Iterations(ForestFact):
         if not (isinstance(other, cst.IndentedBlock) and all(map(self._does_nothing, other.body))):
             if not any(is_backward(call) for call in self._tree.calls_in(part)):
                 return False
-        names = (node.value for node in self._tree.nodes_in(branch.test) if isinstance(node, cst.Name))
+        names = self._tree.names_in(branch.test)
         return not self._intervals.counts(branch.test) and not any(map(_RARE.search, names))
 
     def _does_nothing(self, statement: cst.CSTNode) -> bool:

@@ -1,4 +1,4 @@
-"""Loops: hot (over a loader, or holding a training step), epoch, or other; and what guards a statement in one."""
+"""Loops: hot (over a loader, or containing a training step), epoch, or other; and what guards a statement in one."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ _EPOCH_NAMES = re.compile(r"epoch|max_ep\b|n_ep\b", re.IGNORECASE)
 
 
 class Loops(ForestFact):
-    """The loops of one file."""
+    """The loops of one forest."""
 
     def __init__(self, module: Forest) -> None:
         self._tree = module.tree

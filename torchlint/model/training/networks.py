@@ -9,6 +9,7 @@ import libcst as cst
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.semantics.memo import CyclicMemo
 from torchlint.model.semantics.network_names import names_network
 from torchlint.model.semantics.value import Value
 from torchlint.model.syntax.dotted import dotted_name, is_attribute_of_self, last_name, last_part
@@ -26,8 +27,7 @@ class Networks(ForestFact):
 
     def __init__(self, module: Forest) -> None:
         self._module = module
-        self._runs: dict[cst.Call, bool] = {}
-        self._running: dict[cst.FunctionDef, bool] = {}
+        self._runs: CyclicMemo[cst.Call | cst.FunctionDef, bool] = CyclicMemo(False)
 
     def is_forward(self, node: cst.Call) -> bool:
         """Whether ``node`` runs a network: `model(x)`, `self.model.forward(x)`; not a criterion or a container."""
@@ -48,11 +48,12 @@ class Networks(ForestFact):
     def runs_network(self, node: cst.Call) -> bool:
         """Whether ``node`` runs a network, in the caller's grad mode: a forward, or ``model.encode(x)``.
 
-        A layer without parameters, a loss, a metric or a preprocessor that happens to be a module is no network.
+        A layer without parameters, a loss, a metric or a preprocessor that happens to be a module is not a network.
         """
-        if node not in self._runs:
-            self._runs[node] = self._find_runs_network(node)
-        return self._runs[node]
+        return self._runs.get(node, self._find_runs)
+
+    def _find_runs(self, node: cst.Call | cst.FunctionDef) -> bool:
+        return self._find_runs_network(node) if isinstance(node, cst.Call) else self._find_runs_itself(node)
 
     def _find_runs_network(self, node: cst.Call) -> bool:
         if self.is_of_library(node) or (not node.args and not self._needs_nothing(node)):
@@ -237,18 +238,18 @@ class Networks(ForestFact):
 
         A method that also trains it is none.
         """
-        if method not in self._running:
-            self._running[method] = False  # it may call itself
-            calls = self._module.tree.calls_in(method.body)
-            self._running[method] = not any(is_backward(call) or is_step(call) for call in calls) and (
-                self._runs_directly(method)
-                or any(
-                    isinstance(call.func, cst.Attribute)
-                    and (self._is_run_by_method(call.func) or self._is_run_by_own(call))
-                    for call in calls
-                )
+        return self._runs.get(method, self._find_runs)
+
+    def _find_runs_itself(self, method: cst.FunctionDef) -> bool:
+        calls = self._module.tree.calls_in(method.body)
+        return not any(is_backward(call) or is_step(call) for call in calls) and (
+            self._runs_directly(method)
+            or any(
+                isinstance(call.func, cst.Attribute)
+                and (self._is_run_by_method(call.func) or self._is_run_by_own(call))
+                for call in calls
             )
-        return self._running[method]
+        )
 
     def _is_run_by_own(self, call: cst.Call) -> bool:
         """Whether ``call`` is of another method of the same object that runs the network: ``self.decode(codes)``."""

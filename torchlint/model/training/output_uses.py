@@ -12,14 +12,15 @@ import libcst as cst
 from torchlint.model.module import Module
 from torchlint.model.semantics.dispatch import Dispatch
 from torchlint.model.semantics.knowledge import Kind
-from torchlint.model.syntax.dotted import last_name
+from torchlint.model.syntax.climbing import nearest
+from torchlint.model.syntax.dotted import is_attribute_of_self, last_name
 from torchlint.model.training.computations import Computations
 from torchlint.model.training.function_words import SAVING, SHOWING
 from torchlint.model.training.grad_mode import GradModes
 from torchlint.model.training.gradientless import Gradientless
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.networks import Networks
-from torchlint.model.training.outputs import DETACHING, GRADIENTLESS, Outputs
+from torchlint.model.training.outputs import DETACHING, GRADIENTLESS, Output, Outputs
 
 #: What a policy gradient, an advantage or a bonus is made of.
 _LIKELIHOOD = re.compile(r"log_?p|prob_?log|logprob|entropy|saved|value", re.IGNORECASE)
@@ -39,11 +40,11 @@ _METHODS = {
 }
 
 #: Calls, and what contains the output of each.
-_Carried: TypeAlias = dict[cst.Call, tuple[cst.CSTNode | None, ...]]
+_Carried: TypeAlias = dict[Output, tuple[cst.CSTNode | None, ...]]
 
 
 class OutputUses:
-    """Answers for one forest."""
+    """Answers for one file."""
 
     def __init__(self, module: Module) -> None:
         self._module = module
@@ -63,11 +64,11 @@ class OutputUses:
                 calls.append(part)
         return any(self._module.fact(Outputs).ends_in_helper(call, DETACHING) for call in calls)
 
-    def leaves_graph(self, call: cst.Call, within: cst.CSTNode) -> bool:
+    def leaves_graph(self, call: Output, within: cst.CSTNode) -> bool:
         """Whether the output is detached ``within`` a function or file, which shows that it was recorded, or drawn."""
         return self._is_taken(call, within, _DETACHED)
 
-    def _is_taken(self, call: cst.Call, within: cst.CSTNode, exits: frozenset[str]) -> bool:
+    def _is_taken(self, call: Output, within: cst.CSTNode, exits: frozenset[str]) -> bool:
         """Whether one of ``exits`` ends the graph of the output ``within`` a function or file, or it is drawn."""
         if (within, exits) not in self._taken:
             taken = ((item, None) for item in self._taken_in(within, exits))
@@ -99,14 +100,14 @@ class OutputUses:
         name = self._module.name_of(call.func) or ""
         return (last_name(call.func) in exits and name.startswith("torch.")) or _METHODS.get(name) in exits
 
-    def only_leaves_graph(self, call: cst.Call, within: cst.FunctionDef | cst.Module) -> bool:
+    def only_leaves_graph(self, call: Output, within: cst.FunctionDef | cst.Module) -> bool:
         """Whether the output is detached ``within`` a function or a file, and goes nowhere else.
 
         It goes to no caller, object, function or loss.
         """
         return self.leaves_graph(call, within) and self._stays(call, within)
 
-    def is_only_read(self, call: cst.Call, within: cst.FunctionDef | cst.Module) -> bool:
+    def is_only_read(self, call: Output, within: cst.FunctionDef | cst.Module) -> bool:
         """The same for an output of which only numbers or indices may be read, which shows no grad mode."""
         return self._is_taken(call, within, DETACHING) and self._stays(call, within)
 
@@ -115,11 +116,11 @@ class OutputUses:
         owners = self._owners(call, function)
         return function in owners and all(owner in (call, function) for owner in owners)
 
-    def _stays(self, call: cst.Call, within: cst.FunctionDef | cst.Module) -> bool:
+    def _stays(self, call: Output, within: cst.FunctionDef | cst.Module) -> bool:
         """Whether the output goes to no caller, object, function or loss from ``within`` a function or a file."""
         return all(owner is call for owner in self._owners(call, within))
 
-    def _owners(self, call: cst.Call, within: cst.FunctionDef | cst.Module) -> tuple[cst.CSTNode | None, ...]:
+    def _owners(self, call: Output, within: cst.FunctionDef | cst.Module) -> tuple[cst.CSTNode | None, ...]:
         """Where the output goes to from ``within`` a function or file, None for an object or a loss."""
         if self._module.fact(Gradients).carries_gradient(call):
             return (None,)
@@ -135,7 +136,8 @@ class OutputUses:
         module = self._module
         for target, value, statement in module.tree.stores:
             if value is not None and not isinstance(target, cst.Name) and module.tree.within(statement, within):
-                yield value, None
+                if not self._is_own_state(target, value, within):
+                    yield value, None
         if isinstance(within, cst.FunctionDef):
             returned = (*module.definitions.returns(within), *module.definitions.yields(within))
             yield from ((item, within) for item in returned if item is not None)
@@ -148,6 +150,20 @@ class OutputUses:
                 continue
             if not module.fact(Outputs).ends_in_helper(call, DETACHING) and not module.fact(GradModes).of(call).is_off:
                 yield from ((argument.value, call) for argument in call.args)
+
+    def _is_own_state(self, target: cst.BaseExpression, value: cst.BaseExpression, within: cst.CSTNode) -> bool:
+        """Whether only ``within`` reads what it makes anew of itself: ``self.hidden = self.hidden.cuda()``."""
+        tree, owner = self._module.tree, self._module.tree.class_of(within)
+        if owner is None or not is_attribute_of_self(target) or not isinstance(target, cst.Attribute):
+            return False
+        uses = tree.attributes_named(target.attr.value)
+        if not any(tree.within(use, value) for use in uses):
+            return False
+        written = {id(place) for place, _, _ in tree.stores}
+        return all(
+            tree.within(use, within) or id(use) in written or nearest(tree, use, cst.ClassDef) not in (None, owner)
+            for use in uses
+        )
 
     def _is_of_library(self, call: cst.Call) -> bool:
         """Whether a call is of a library that keeps nothing: ``torch.exp(x)``, ``nn.Softmax(dim=1)(x)``."""
@@ -250,10 +266,9 @@ class OutputUses:
     @cached_property
     def _converted(self) -> list[cst.BaseExpression]:
         """What becomes an array: ``scores`` of ``scores.numpy()`` and of ``np.array(scores)``."""
-        methods = (call.func for call in self._module.methods("numpy"))
         functions = self._module.calls(*(name for name, method in _METHODS.items() if method == "numpy"))
         return [
-            *(func.value for func in methods if isinstance(func, cst.Attribute)),
+            *(call.receiver for call in self._module.methods("numpy")),
             *(call.node.args[0].value for call in functions if call.node.args),
         ]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TypeAlias
 
 import libcst as cst
 
@@ -10,12 +11,13 @@ from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.dispatch import Dispatch
 from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.semantics.memo import CyclicMemo
 from torchlint.model.syntax.dotted import last_name
 from torchlint.model.syntax.literals import is_none
 from torchlint.model.syntax.parameters import parameters_of
 from torchlint.model.syntax.scopes import unpacked
-from torchlint.model.training.data_flow import DataFlow
-from torchlint.model.training.gradientless import Gradientless
+from torchlint.model.training.data_flow import DataFlow, Item, Taken
+from torchlint.model.training.gradientless import WITH_INDICES, Gradientless
 from torchlint.model.training.gradients import LEAVING, takes_index
 from torchlint.model.training.networks import Networks
 
@@ -38,21 +40,25 @@ GRADIENTLESS = DETACHING | {
 }
 _NO_TENSORS = (Kind.NUMBER, Kind.STRING, Kind.ARRAY, Kind.NONE)
 
-#: Functions that give packed sequences, whose data is no detached tensor.
+#: Functions that give packed sequences, whose data is not a detached tensor.
 _PACKING = frozenset({"pack_padded_sequence", "pack_sequence", "PackedSequence"})
+
+#: A call that gives something, or what an assignment takes of it.
+Output: TypeAlias = cst.Call | Taken
 
 #: How many calls deep a run of a network is looked for.
 _CALL_DEPTH = 4
 
 
 class Outputs(ForestFact):
-    """Answers for one file."""
+    """Answers for one forest."""
 
     def __init__(self, module: Forest) -> None:
         self._module = module
-        self._ending: dict[tuple[cst.FunctionDef, frozenset[str]], bool] = {}
+        #: Where a function calls itself, its other returns decide.
+        self._ending: CyclicMemo[tuple[cst.FunctionDef, frozenset[str]], bool] = CyclicMemo(True)
         #: By expression and exits the calls that are parts of it, and the expressions that these take their value from.
-        self._flowing: dict[tuple[cst.CSTNode, frozenset[str]], tuple[list[cst.Call], list[cst.CSTNode]]] = {}
+        self._flowing: dict[tuple[Item, frozenset[str]], tuple[list[Output], list[Item]]] = {}
 
     def runs(self, call: cst.Call) -> bool:
         """Whether ``call`` runs a network: a forward, or a method such as ``model.generate(...)``."""
@@ -103,7 +109,7 @@ class Outputs(ForestFact):
         )
 
     def carries(self, expression: cst.CSTNode, runs: set[cst.CSTNode], exits: frozenset[str]) -> bool:
-        """Whether ``expression`` may hold the output of one of ``runs`` that no method of ``exits`` has ended."""
+        """Whether ``expression`` may contain the output of one of ``runs`` that no method of ``exits`` has ended."""
         flow = self._module.fact(DataFlow)
         return flow.search(runs.__contains__, lambda part: part not in runs and self._ends(part, exits)).finds(
             expression
@@ -111,14 +117,15 @@ class Outputs(ForestFact):
 
     def carried(
         self, items: Iterable[tuple[cst.CSTNode, cst.CSTNode | None]], exits: frozenset[str]
-    ) -> dict[cst.Call, tuple[cst.CSTNode | None, ...]]:
-        """The calls whose output one of ``items`` may hold, all at once: those for which ``carries`` is true.
+    ) -> dict[Output, tuple[cst.CSTNode | None, ...]]:
+        """The calls whose output one of ``items`` may contain, all at once: those for which ``carries`` is true.
 
-        Each item comes with its owner. Each call is given with the owners of its items, three of them at most.
+        Each item comes with its owner. Each call is given with the owners of its items, three of them at most, and so
+        is what assignments take of the tuple that one returns.
         """
-        found: dict[cst.Call, tuple[cst.CSTNode | None, ...]] = {}
-        owners: dict[cst.CSTNode, tuple[cst.CSTNode | None, ...]] = {}
-        waiting = list(items)
+        found: dict[Output, tuple[cst.CSTNode | None, ...]] = {}
+        owners: dict[Item, tuple[cst.CSTNode | None, ...]] = {}
+        waiting: list[tuple[Item, cst.CSTNode | None]] = list(items)
         while waiting:
             node, owner = waiting.pop()
             if _is_enough(owners.get(node, ()), owner):
@@ -131,53 +138,54 @@ class Outputs(ForestFact):
             waiting.extend((source, owner) for source in sources)
         return found
 
-    def _flow_into(self, node: cst.CSTNode, exits: frozenset[str]) -> tuple[list[cst.Call], list[cst.CSTNode]]:
+    def _flow_into(self, node: Item, exits: frozenset[str]) -> tuple[list[Output], list[Item]]:
         """The calls that give ``node`` data, an exit as the last one on its way, and what its parts are made of."""
         key = node, exits
         if key not in self._flowing:
             flow = self._module.fact(DataFlow)
-            calls: list[cst.Call] = []
+            calls: list[Output] = [node] if isinstance(node, Taken) else []
 
             def ends(part: cst.CSTNode) -> bool:
                 if isinstance(part, cst.Call):
                     calls.append(part)
                 return self._ends(part, exits)
 
-            sources = [source for part in flow.live_parts(node, ends) for source, _ in flow.sources(part)]
+            sources = [source for _, found in flow.steps(node, ends) for source, _ in found]
             self._flowing[key] = calls, sources
         return self._flowing[key]
 
     def is_index(self, expression: cst.CSTNode, call: cst.Call) -> bool:
-        """Whether ``expression`` only has indices or samples of the tuple that ``call`` returns: they have no gradient.
+        """Whether ``expression`` only has indices or samples of what ``call`` returns: they have no gradient.
 
-        ``actions, scores = agent.choose(states)``, where ``actions`` is what ``argmax`` gives.
+        ``actions, scores = agent.choose(states)``, where ``actions`` is what ``argmax`` gives; ``agent.act(states)``.
         """
         module = self._module
-        bindings = [
-            binding
+        paths = [
+            binding.path
             for name in module.tree.inside(expression, cst.Name)
             for binding in module.values.reaching.of(name)
             if binding.value is call
         ]
+        if module.tree.within(call, expression):
+            paths.append(())
         functions = module.fact(Dispatch).run(call)
         return (
-            bool(bindings)
+            bool(paths)
             and bool(functions)
-            and all(self._returns_index(function, binding.path) for function in functions for binding in bindings)
+            and all(self._returns_index(function, path) for function in functions for path in paths)
         )
 
     def _returns_index(self, function: cst.FunctionDef, path: tuple[int, ...]) -> bool:
-        """Whether a function returns, at a place of a tuple, what is made of its networks but has no gradient."""
+        """Whether a function returns, or has in a tuple, what is made of its networks but has no gradient."""
         runs = self.tensor_calls(function.body)
         returned = [unpacked(item, path) for item in self._module.definitions.returns(function)]
         return (
-            bool(path)
-            and bool(runs)
+            bool(runs)
             and bool(returned)
             and all(
                 item is not None
                 and self.carries(item, runs, frozenset())
-                and not self.carries(item, runs, GRADIENTLESS)
+                and not self.carries(item, runs, GRADIENTLESS - WITH_INDICES)
                 for item in returned
             )
         )
@@ -221,22 +229,18 @@ class Outputs(ForestFact):
             return False
         functions = self._module.definitions.called(call, self._module.values)
         return bool(functions) and all(
-            isinstance(item, cst.FunctionDef) and self._returns_ended(item, exits) for item in functions
+            isinstance(item, cst.FunctionDef) and self._ending.get((item, exits), self._returns_ended)
+            for item in functions
         )
 
-    def _returns_ended(self, function: cst.FunctionDef, exits: frozenset[str]) -> bool:
+    def _returns_ended(self, key: tuple[cst.FunctionDef, frozenset[str]]) -> bool:
         """Whether a function only returns what an exit has ended, such as ``t.detach().cpu()`` of its parameter.
 
         It may return nothing, or an empty array, for some parameters.
         """
-        key = function, exits
-        if key not in self._ending:
-            self._ending[key] = True  # where it calls itself, the other returns decide
-            returned = [item for item in self._module.definitions.returns(function) if not self._is_empty(item)]
-            self._ending[key] = bool(returned) and all(
-                item is not None and self._is_ended(item, function, exits) for item in returned
-            )
-        return self._ending[key]
+        function, exits = key
+        returned = [item for item in self._module.definitions.returns(function) if not self._is_empty(item)]
+        return bool(returned) and all(item is not None and self._is_ended(item, function, exits) for item in returned)
 
     def _is_empty(self, returned: cst.BaseExpression | None) -> bool:
         """Whether a return gives nothing, or what is made of nothing: ``None``, ``np.array([])``."""

@@ -9,6 +9,7 @@ import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.semantics.memo import CyclicMemo
 from torchlint.model.syntax.climbing import nearest
 from torchlint.model.syntax.literals import value_of
 from torchlint.model.syntax.scopes import COMPREHENSIONS
@@ -35,12 +36,12 @@ class Purpose(Enum):
 
 
 class Purposes(ForestFact):
-    """Answers for one file."""
+    """Answers for one forest."""
 
     def __init__(self, forest: Forest) -> None:
         self._forest = forest
         self._tree = forest.tree
-        self._once: dict[cst.FunctionDef, bool] = {}
+        self._once: CyclicMemo[cst.FunctionDef, bool] = CyclicMemo(False)
         self._scripts: dict[cst.CSTNode, bool] = {}
         self._dead: dict[cst.CSTNode, list[cst.FunctionDef]] = {}
         self._dead_spans: dict[cst.CSTNode, list[tuple[int, int]]] = {}
@@ -106,7 +107,7 @@ class Purposes(ForestFact):
             return nearest(self._tree, node, cst.Lambda) is None and not self._forest.fact(Loops).around(node)
         if self.is_constructor(function):
             return True
-        return not self._is_repeated(node) and self._is_called_once(function)
+        return not self._is_repeated(node) and self._once.get(function, self._is_called_once)
 
     def is_constructor(self, function: cst.FunctionDef) -> bool:
         """Whether ``function`` sets up an object."""
@@ -146,18 +147,14 @@ class Purposes(ForestFact):
 
     def _is_called_once(self, function: cst.FunctionDef) -> bool:
         """Whether each call of ``function`` runs once when its script runs."""
-        known = self._once.get(function)
-        if known is None:
-            self._once[function] = False  # it may call itself
-            callers = self._forest.callers(function)
-            known = self._once[function] = (
-                (self._is_seen_whole(function) or self._is_of_program(function))
-                and callers.complete
-                and bool(callers.calls)
-                and self._tree.function_of(function) is None
-                and all(not self._is_repeated(call) and self.runs_once(call) for call in callers.calls)
-            )
-        return known
+        callers = self._forest.callers(function)
+        return (
+            (self._is_seen_whole(function) or self._is_of_program(function))
+            and callers.complete
+            and bool(callers.calls)
+            and self._tree.function_of(function) is None
+            and all(not self._is_repeated(call) and self.runs_once(call) for call in callers.calls)
+        )
 
     def _is_of_program(self, function: cst.FunctionDef) -> bool:
         """Whether scripts are seen to import the file of a function, which is in no package, or to be that file."""

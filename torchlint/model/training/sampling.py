@@ -8,16 +8,17 @@ from functools import cached_property
 import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
+from torchlint.model.semantics.knowledge import LIST_ADDING
 from torchlint.model.syntax.climbing import climb
-from torchlint.model.syntax.dotted import called_name
+from torchlint.model.syntax.dotted import base_of, called_name
 from torchlint.model.syntax.scopes import COMPREHENSIONS
 from torchlint.model.training.networks import Networks
 from torchlint.model.training.outputs import Outputs
 
 #: Methods that give the same values, elsewhere or in another form.
 _SAME = frozenset({"to", "cuda", "cpu", "float", "half", "unsqueeze", "contiguous"})
-#: Methods that collect values.
-_COLLECTING = frozenset({"append", "extend", "add", "add_"})
+#: Methods that collect values; `update` is also one of meters, which collect no outputs.
+_COLLECTING = LIST_ADDING | {"add", "add_"}
 #: What binds names, with a target.
 _BINDING = frozenset({cst.AssignTarget, cst.CompFor, cst.For, cst.AugAssign, cst.AnnAssign, cst.NamedExpr})
 
@@ -75,7 +76,7 @@ class Sampling(ForestFact):
                 yield from _names(part.value.func)
 
     def _is_collected(self, loop: cst.For, call: cst.Call) -> bool:
-        """Whether the outputs of all rounds are kept or added up."""
+        """Whether the outputs of all iterations are kept or added up."""
         outputs = self._module.fact(Outputs)
         for part in self._tree.nodes_in(loop.body):
             given: list[cst.BaseExpression] = []
@@ -98,7 +99,6 @@ def _names(node: cst.CSTNode) -> Iterator[str]:
     if isinstance(node, (cst.Tuple, cst.List)):
         for element in node.elements:
             yield from _names(element.value)
-    while isinstance(node, (cst.Attribute, cst.Subscript, cst.Call, cst.StarredElement)):
-        node = node.func if isinstance(node, cst.Call) else node.value
-    if isinstance(node, cst.Name):
-        yield node.value
+    base = base_of(node)
+    if isinstance(base, cst.Name):
+        yield base.value

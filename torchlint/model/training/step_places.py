@@ -15,6 +15,7 @@ from torchlint.model.semantics.dispatch import Dispatch
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import last_name
+from torchlint.model.syntax.nodes import HANDLERS
 from torchlint.model.syntax.parameters import is_static
 from torchlint.model.training.emptiness import has_work
 from torchlint.model.training.function_words import EVALUATING, USING, words_of
@@ -68,7 +69,8 @@ class StepPlaces(ForestFact):
     def __init__(self, module: Forest) -> None:
         self._module = module
         self._runs: dict[cst.CSTNode, bool] = {}
-        self._repeated: dict[cst.FunctionDef, StepPlace | None] = {}
+        #: by function, and by how many calls it is followed up
+        self._repeated: dict[tuple[cst.FunctionDef, int], StepPlace | None] = {}
 
     def of(self, node: cst.CSTNode, passes: Passes | None = None, *, trained: bool = False) -> StepPlace | None:
         """The step that runs ``node`` every time; None if there is none, or none can be seen.
@@ -163,7 +165,7 @@ class StepPlaces(ForestFact):
         for above, child in climb(self._module.tree, node):
             if above is outer:
                 break
-            if isinstance(above, cst.ExceptHandler):
+            if isinstance(above, HANDLERS):
                 return False
             if isinstance(above, cst.IndentedBlock) and iterations.is_behind_exit(above, child):
                 return False
@@ -179,7 +181,7 @@ class StepPlaces(ForestFact):
                 return True
             if isinstance(above, (cst.FunctionDef, cst.Lambda)) and child is above.body:
                 return isinstance(above, cst.FunctionDef) and above.name.value == "closure"
-            if isinstance(above, (cst.ExceptHandler, cst.ExceptStarHandler, cst.Match)):
+            if isinstance(above, (*HANDLERS, cst.Match)):
                 return False
             if isinstance(above, (cst.For, cst.While)) and child is not above.body:
                 return False
@@ -321,10 +323,10 @@ class StepPlaces(ForestFact):
         return None
 
     def _repeating_function(self, function: cst.FunctionDef, depth: int) -> StepPlace | None:
-        if function not in self._repeated:
-            self._repeated[function] = None  # it may call itself
-            self._repeated[function] = self._find_repeating(function, depth)
-        return self._repeated[function]
+        key = function, depth
+        if key not in self._repeated:
+            self._repeated[key] = self._find_repeating(function, depth)
+        return self._repeated[key]
 
     def _find_repeating(self, function: cst.FunctionDef, depth: int) -> StepPlace | None:
         if self.is_forward(function):

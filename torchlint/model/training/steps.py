@@ -59,11 +59,12 @@ class TrainingLoop:
 
 
 class Steps(ForestFact):
-    """Answers for one file."""
+    """Answers for one forest."""
 
     def __init__(self, module: Forest) -> None:
         self._module = module
         self._around: dict[cst.FunctionDef, list[tuple[cst.CSTNode, cst.CSTNode]]] = {}
+        self._networks: dict[cst.CSTNode, list[cst.BaseExpression]] = {}
         self._per_batch: dict[tuple[cst.FunctionDef, int], bool] = {}
 
     @cached_property
@@ -169,8 +170,7 @@ class Steps(ForestFact):
         """Whether one step is one epoch: reads once per epoch are ignored."""
         if not isinstance(loop, cst.For) or is_batch(self._module.fact(Loops).of(loop).over):
             return False
-        names = [node.value for node in self._module.tree.nodes_in(loop.target) if isinstance(node, cst.Name)]
-        if not any(_names_epoch(name) for name in names):
+        if not any(map(_names_epoch, self._module.tree.names_in(loop.target))):
             if not isinstance(loop.iter, cst.Call) or not (dotted_name(loop.iter.func) or "").endswith("range"):
                 return False
             names = [
@@ -327,7 +327,11 @@ class Steps(ForestFact):
 
     def networks(self, step: TrainingLoop) -> list[cst.BaseExpression]:
         """What the forwards of a step run, one for each forward that the loss is made of."""
-        return [self._module.fact(Networks).network_of(call) for call, _ in self._forwards(step.body)]
+        known = self._networks.get(step.body)
+        if known is None:
+            forwards = [call for call, _ in self._forwards(step.body)]
+            known = self._networks[step.body] = list(map(self._module.fact(Networks).network_of, forwards))
+        return known
 
     def _forwards(self, body: cst.CSTNode) -> Iterator[tuple[cst.Call, cst.Call]]:
         """The forwards in ``body``, then in functions that it calls, that the loss is made of.

@@ -8,10 +8,10 @@ import libcst as cst
 
 from torchlint.model.module import Module
 from torchlint.model.semantics.iterables import iterables
-from torchlint.model.syntax.dotted import dotted_name
+from torchlint.model.syntax.dotted import PARTS, base_of, dotted_name
 from torchlint.model.syntax.literals import is_constant_name
 from torchlint.model.syntax.scopes import Binding
-from torchlint.model.training.function_words import DESCRIBING, MEASURING, words_of
+from torchlint.model.training.function_words import inspects_network
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.loops import Loops
 from torchlint.model.training.output_uses import OutputUses
@@ -23,7 +23,7 @@ _DEPTH = 3
 
 
 class TrialRuns:
-    """Answers for one forest."""
+    """Answers for one file."""
 
     def __init__(self, module: Module) -> None:
         self._module = module
@@ -46,15 +46,15 @@ class TrialRuns:
         if binding.kind == "for" and binding.value is not None:
             taken = iterables(self._module.names, binding.value, binding.path)
             return all(self._contains_given(over, _DEPTH) for over, _ in taken)
-        return binding.kind == "assign" and isinstance(_root(binding.value), cst.Name)
+        return binding.kind == "assign" and isinstance(base_of(binding.value, PARTS), cst.Name)
 
     def _contains_given(self, node: cst.BaseExpression | None, depth: int) -> bool:
         """Whether a list only has networks that are made elsewhere: ``[self.encoder, self.decoder] * 2``."""
-        root = _root(node)
+        root = base_of(node, PARTS)
         if isinstance(root, cst.BinaryOperation):
             return self._contains_given(root.left, depth)
         if isinstance(root, (cst.List, cst.Tuple)):
-            return all(isinstance(_root(element.value), cst.Name) for element in root.elements)
+            return all(isinstance(base_of(element.value, PARTS), cst.Name) for element in root.elements)
         if not isinstance(root, cst.Name) or depth < 0:
             return False
         bindings = self._module.names.bindings(root)
@@ -80,7 +80,7 @@ class TrialRuns:
         is_dropped = isinstance(statement, cst.Expr) or [*map(dotted_name, targets)] == ["_"]
         if function is None or not is_dropped or module.fact(Loops).around(call):
             return False
-        return bool(words_of(function.name.value) & (DESCRIBING | MEASURING))
+        return inspects_network(function.name.value)
 
     def is_given_numbers(self, call: cst.Call) -> bool:
         """Whether a forward is given nothing but constants and random numbers."""
@@ -97,10 +97,3 @@ class TrialRuns:
         """What makes the tensors that data is put into: the zeros of ``rows[i] = torch.from_numpy(row)``."""
         places = (target for target, _, _ in self._module.tree.stores if isinstance(target, cst.Subscript))
         return frozenset(origin for place in places for origin in self._module.value(place.value).origins)
-
-
-def _root(node: cst.BaseExpression | None) -> cst.BaseExpression | None:
-    """The expression that ``self.networks[0]`` is a part of."""
-    while isinstance(node, (cst.Attribute, cst.Subscript)):
-        node = node.value
-    return node

@@ -88,4 +88,4 @@ class Unreached(ForestFact):
 
     def _asks_for_parameter(self, choice: cst.If, function: cst.FunctionDef) -> bool:
         names = {param.name.value for param in parameters_of(function)}
-        return any(node.value in names for node in self._tree.inside(choice.test, cst.Name))
+        return not self._tree.names_in(choice.test).isdisjoint(names)

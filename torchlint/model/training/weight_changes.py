@@ -52,7 +52,6 @@ class WeightChanges(ForestFact):
     def _is_below(self, body: cst.CSTNode, depth: int) -> bool:
         known = self._below.get((body, depth))
         if known is None:
-            self._below[body, depth] = False  # it may call itself
             calls = self._module.tree.calls_in(body)
             known = any(map(_uses_optimizer, calls)) or (
                 depth > 0
