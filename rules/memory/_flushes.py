@@ -79,8 +79,8 @@ class Flushes:
 
     @cached_property
     def _manages_collector(self) -> bool:
-        """Whether the file turns the garbage collector off, and so must run it itself."""
-        return any(self._module.calls("gc.disable", "gc.freeze", "gc.set_threshold"))
+        """Whether the program turns the garbage collector off, and so must run it itself."""
+        return any(self._module.forest.calls("gc.disable", "gc.freeze", "gc.set_threshold"))
 
     @cached_property
     def _helpers(self) -> frozenset[cst.FunctionDef]:

@@ -156,7 +156,7 @@ class Recasts:
     def _casts_networks(self) -> bool:
         """Whether the file may create a network in another dtype, convert one, or set another default dtype."""
         module = self._module
-        if any(module.methods("half", "bfloat16", "double")) or any(module.calls("torch.set_default_dtype")):
+        if any(module.methods("half", "bfloat16", "double")) or any(module.forest.calls("torch.set_default_dtype")):
             return True
         for call in module.tree.calls:
             formats = [item for item in call.args if module.name_of(item.value) in _FORMATS]

@@ -137,7 +137,7 @@ class AllocateThenMove(Rule):
         from ._repetition import is_kept, is_once
 
         purposes = module.fact(Purposes)
-        if module.fact(Placement).is_gpu_default:
+        if module.fact(Placement).is_gpu_default_at(module.root):
             return
         for move, created in self._found(module):
             if move.device is Device.CPU or is_kept(module, move.call) or purposes.is_self_test(move.call):

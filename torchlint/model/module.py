@@ -108,7 +108,8 @@ class Module(Forest):
     def related(self) -> frozenset[cst.CSTNode]:
         """The roots of the file, of the files it imports, and of the files that import it, directly or not.
 
-        What the others do says nothing about this file: two modules of a program that do not know each other.
+        Words of the others say nothing about this file: two modules of a program that do not know each other. What
+        statements set for the whole process counts in all of `Links.program`.
         """
         return self.links.related(self.root)
 

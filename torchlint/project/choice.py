@@ -35,6 +35,8 @@ MAX_SCRIPTS = 64
 #: A list or dictionary, which a module may take functions and classes from: ``NETWORKS = {"small": Small}``.
 _REGISTRY = re.compile(r"^\w[^=\n]*=\s*[\[({]", re.MULTILINE)
 _WORD = re.compile(r"\w+")
+#: What sets something for the whole process: ``torch.set_default_dtype(...)``, ``cudnn.benchmark = True``.
+_SETTING = re.compile(r"^[ \t]*\w+(?:\.\w+)*\.(?:(?:set|use)_\w+\(|\w*seed\w*\(|\w+[ \t]*=(?!=))", re.MULTILINE)
 #: A piece that only imports: it is chosen with what uses its names.
 _IMPORT = re.compile(r"(?:[ \t\f]*(?:#[^\r\n]*)?(?:\r\n|\r|\n))*(?:from|import)\b[^;]*\Z")
 
@@ -140,6 +142,7 @@ class Choice:
         imports = self._imports(file)
         if file not in self._chosen:
             self._chosen[file] = set(imports[""])
+            self._add_settings(file)
         self._chosen[file].update(index for name in imports.keys() & words for index in imports[name])
 
     def _imports(self, file: str) -> Mapping[str, Collection[int]]:
@@ -246,6 +249,17 @@ class Choice:
         for row in facts.uses.get(name, ()):
             if all(item.imported is None or self._is_object(file, item.imported) for item in facts.bindings[name]):
                 self._add(file, facts.pieces.index_at(row))
+
+    def _add_settings(self, file: str) -> None:
+        """Choose what the top level of a file sets for the whole process by a name that it imports from torch."""
+        facts = self._facts(file)
+        rows = {binding.row for bindings in facts.bindings.values() for binding in bindings}
+        for name in sorted(facts.uses.keys() & facts.bindings.keys()):
+            imported = [item.imported for item in facts.bindings[name] if item.imported is not None]
+            if any(item.module.partition(".")[0] == "torch" for item in imported):
+                for index in map(facts.pieces.index_at, sorted(set(facts.uses[name]) - rows)):
+                    if _SETTING.search(self._text(file, index)):
+                        self._add(file, index)
 
     def _add_changes(self, file: str, name: str) -> None:
         """Choose what the top levels of other files do with an object of a file: ``cfg.workers = 4``."""

@@ -100,7 +100,19 @@ class Placement(ForestFact):
     @cached_property
     def is_gpu_default(self) -> bool:
         """Whether a GPU is set as the device of all tensors that are created without one."""
-        return any(map(self._sets_gpu_default, self._module.calls(*_DEFAULT_SETTERS)))
+        return bool(self._setting_gpu_default)
+
+    def is_gpu_default_at(self, node: cst.CSTNode) -> bool:
+        """Whether it is set in all programs that reach the file of a place."""
+        links = self._module.links
+        scripts = links.scripts(self._module.tree.root_of(node)) if self._setting_gpu_default else ()
+        return bool(scripts) and not any(self._setting_gpu_default.isdisjoint(links.program(item)) for item in scripts)
+
+    @cached_property
+    def _setting_gpu_default(self) -> frozenset[cst.CSTNode]:
+        """The files that set it."""
+        calls = filter(self._sets_gpu_default, self._module.calls(*_DEFAULT_SETTERS))
+        return frozenset(self._module.tree.root_of(call.node) for call in calls)
 
     def _sets_gpu_default(self, call: Call) -> bool:
         if not call.node.args:

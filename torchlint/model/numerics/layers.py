@@ -28,6 +28,7 @@ class Layers:
     """What is seen inside one network."""
 
     calls: tuple[Call, ...]  #: the calls that make its layers, and those that compute in it
+    places: frozenset[cst.CSTNode] = frozenset()  #: the definitions and calls that these were looked for in
 
     def any(self, *names: str) -> bool:
         """Whether one of the calls is of a class or function of torch.nn that is called so."""
@@ -82,7 +83,8 @@ class NetworkLayers(ForestFact):
         if made not in self._known:
             seen: set[cst.CSTNode] = set()
             places = sorted(made, key=self._module.tree.index)
-            self._known[made] = Layers(tuple(call for place in places for call in self._inside(place, seen)))
+            calls = tuple(call for place in places for call in self._inside(place, seen))
+            self._known[made] = Layers(calls, frozenset(seen))
         return self._known[made]
 
     def _inside(self, place: cst.CSTNode, seen: set[cst.CSTNode]) -> Iterator[Call]:

@@ -14,6 +14,7 @@ from torchlint.model.module import Module
 from torchlint.model.numerics.autocasts import Autocasts
 from torchlint.model.numerics.derivatives import Derivatives
 from torchlint.model.numerics.layers import NetworkLayers
+from torchlint.model.numerics.precision_settings import PrecisionSettings
 from torchlint.model.numerics.precision_words import PrecisionWords
 from torchlint.model.numerics.sizes import Sizes
 from torchlint.model.semantics.knowledge import Kind
@@ -82,7 +83,8 @@ class Precision:
     def is_chosen(self) -> bool:
         """Whether anything in the file names another precision than float32, or its program sets one."""
         words = self._module.fact(PrecisionWords)
-        return self._uses_library or words.names_one or words.others_set_one
+        settings = self._module.fact(PrecisionSettings)
+        return self._uses_library or words.names_one or words.others_set_one or settings.are_for_all
 
     @cached_property
     def _uses_library(self) -> bool:
@@ -131,6 +133,7 @@ class Precision:
             and not self._differentiates_around(step.forward)
             and not all(module.fact(Sizes).is_tiny(network) for network in module.fact(Steps).networks(step))
             and not self._trains_linear_layer(step)
+            and not any(map(module.fact(PrecisionSettings).concern, module.fact(Steps).networks(step)))
         )
 
     def _trains_linear_layer(self, step: TrainingLoop) -> bool:
@@ -169,6 +172,8 @@ class Precision:
             if layers is None or module.value(network).device is Device.CPU or self._is_moved_to_host(network):
                 continue
             if largest is not None and largest < _LARGE:
+                continue
+            if module.fact(PrecisionSettings).concern(network):
                 continue
             found = layers.product
             if found is not None:

@@ -9,9 +9,10 @@ from functools import cached_property, lru_cache
 import libcst as cst
 
 from torchlint.model.module import Module
+from torchlint.model.numerics.precision_settings import PrecisionSettings
 from torchlint.model.syntax.calls import keywords_of
 from torchlint.model.syntax.climbing import climb
-from torchlint.model.syntax.dotted import dotted_name, last_part
+from torchlint.model.syntax.dotted import last_part
 from torchlint.model.syntax.scopes import Binding
 from torchlint.model.training.grad_mode import GradModes
 from torchlint.model.training.inference_scripts import InferenceScripts
@@ -42,10 +43,6 @@ _AMBIGUOUS = re.compile(r"(?:^|_)precision$|^(?:half|amp)$|loss_?scal")
 #: Numbers that tell a precision: bits, or whether a format is on.
 _BITS = frozenset({"8", "16", "32", "64"})
 _SWITCHES = frozenset({"0", "1"})
-#: Arguments of `torch.set_float32_matmul_precision` that allow TF32, or less.
-_FAST = frozenset({"high", "medium"})
-#: Attributes of `torch.backends.cuda.matmul` that allow it.
-_SWITCHES_OF_TF32 = frozenset({"allow_tf32", "fp32_precision"})
 #: Words of the switch for TF32.
 _TF32_WORDS = frozenset({"tf32", "matmul_precision", "fp32_precision"})
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
@@ -75,28 +72,11 @@ class PrecisionWords:
     @cached_property
     def allow_tf32_only(self) -> bool:
         """Whether the program allows TF32 for matrix products, and no word of it names a 16-bit format."""
-        if not self._allows_tf32:
+        if not self._module.fact(PrecisionSettings).allows_tf32:
             return False
         words = (*self._words(own=True, certain=True), *self._words(own=False, certain=True))
         spoken = {match.group() for word in words for match in _WORDS.finditer(word) if not _OTHERS.search(word)}
         return spoken <= _TF32_WORDS
-
-    @property
-    def _allows_tf32(self) -> bool:
-        """``torch.set_float32_matmul_precision("high")``, ``torch.backends.cuda.matmul.allow_tf32 = True``."""
-        module, tree = self._module, self._module.tree
-        for call in module.calls("torch.set_float32_matmul_precision"):
-            if any(
-                isinstance(item.value, cst.SimpleString) and item.value.value[1:-1] in _FAST for item in call.node.args
-            ):
-                return True
-        for target, value, _ in tree.stores:
-            if not isinstance(target, cst.Attribute) or target.attr.value not in _SWITCHES_OF_TF32:
-                continue
-            is_set = isinstance(value, (cst.Name, cst.SimpleString)) and value.value in ("True", '"tf32"', "'tf32'")
-            if is_set and tree.root_of(target) in module.related and "cudnn" not in (dotted_name(target) or ""):
-                return True
-        return False
 
     @property
     def all(self) -> Iterator[str]:

@@ -58,8 +58,21 @@ class Links:
         return self._modules[key]
 
     def related(self, root: cst.CSTNode) -> frozenset[cst.CSTNode]:
-        """A file, given by its root, the files it imports, and the files that import it, directly or not."""
+        """A file, given by its root, the files it imports, and the files that import it, directly or not.
+
+        What a word in them says may be about the file; for statements that set something, see `program`.
+        """
         return frozenset(_reached(root, self._uses) | _reached(root, self._users))
+
+    def scripts(self, root: cst.CSTNode) -> frozenset[cst.CSTNode]:
+        """The scripts of the programs that reach a file, given by its root: no other file imports them."""
+        importers = _reached(root, self._users)
+        found = frozenset(file for file in importers if not self._users[file])
+        return found or frozenset(importers)  # files may import each other
+
+    def program(self, script: cst.CSTNode) -> frozenset[cst.CSTNode]:
+        """A script with all that it imports, directly or not."""
+        return frozenset(_reached(script, self._uses))
 
     def is_imported(self, root: cst.CSTNode) -> bool:
         """Whether another file imports a file, given by its root."""

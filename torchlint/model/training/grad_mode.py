@@ -68,6 +68,8 @@ class GradModes(ForestFact):
         self._names = module.names
         self._definitions = module.definitions
         self._values = module.values
+        self._links = module.links
+        self._recording: dict[cst.CSTNode, bool] = {}
         #: by function, and by function and place in it if its calls differ
         self._modes: CyclicMemo[tuple[cst.FunctionDef, cst.CSTNode | None], GradMode] = CyclicMemo(GradMode.UNKNOWN)
 
@@ -152,8 +154,8 @@ class GradModes(ForestFact):
     def _statement_mode(self, node: cst.CSTNode, function: cst.CSTNode | None) -> GradMode | None:
         """What a ``torch.set_grad_enabled(...)`` statement before ``node`` in the same body leaves."""
         found: GradMode | None = None
-        for call in self._grad_switches:
-            home, mode = self._tree.function_of(call), self.manager_mode(call)
+        for call, mode in self._grad_switches:
+            home = self._tree.function_of(call)
             if home is function and self._tree.dominates(call, node):
                 found = mode
             elif home is None and function is not None and found is None and not self._tree.within(function, call):
@@ -164,9 +166,20 @@ class GradModes(ForestFact):
         return found
 
     def _is_of_other_script(self, switch: cst.Call, node: cst.CSTNode) -> bool:
-        """Whether a script turns gradients off for itself, and another one that ``node`` may run in trains."""
-        script = self._tree.root_of(switch)
-        return script is not self._tree.root_of(node) and bool(self._training_files - {script})
+        """Whether a script turns gradients off for itself, and another one that ``node`` may run in does not."""
+        script, root = self._tree.root_of(switch), self._tree.root_of(node)
+        if script is root:
+            return False
+        return bool(self._training_files - {script}) or self._is_of_recording_script(root)
+
+    def _is_of_recording_script(self, root: cst.CSTNode) -> bool:
+        """Whether one of the programs that reach a file turns gradients off nowhere at the top level."""
+        known = self._recording.get(root)
+        if known is None:
+            files = {self._tree.root_of(call) for call, _ in self._grad_switches if not self._tree.function_of(call)}
+            programs = map(self._links.program, self._links.scripts(root))
+            known = self._recording[root] = any(map(files.isdisjoint, programs))
+        return known
 
     @cached_property
     def _training_files(self) -> frozenset[cst.CSTNode]:
@@ -174,13 +187,21 @@ class GradModes(ForestFact):
         return frozenset(self._tree.root_of(call) for call in self._tree.calls_named(*BACKWARD) if is_backward(call))
 
     @cached_property
-    def _grad_switches(self) -> list[cst.Call]:
-        """The ``torch.set_grad_enabled(...)`` statements of the file."""
-        return [
-            call
-            for call in self._names.calls_of(knowledge.SET_GRAD_ENABLED)
-            if isinstance(self._tree.parent(call), cst.Expr)
-        ]
+    def _grad_switches(self) -> list[tuple[cst.Call, GradMode | None]]:
+        """The ``torch.set_grad_enabled(...)`` statements, and those that call a function with one in its body."""
+        found: list[tuple[cst.Call, GradMode | None]] = []
+        for call in self._names.calls_of(knowledge.SET_GRAD_ENABLED):
+            statement = self._tree.parent(call)
+            if not isinstance(statement, cst.Expr):
+                continue
+            mode, home = self.manager_mode(call), self._tree.function_of(call)
+            found.append((call, mode))
+            line = self._tree.parent(statement)
+            above = self._tree.parent(line) if line is not None else None
+            if isinstance(home, cst.FunctionDef) and home.body in (line, above):
+                calls = self._definitions.callers(home, self._values).calls
+                found += [(item, mode) for item in calls if isinstance(self._tree.parent(item), cst.Expr)]
+        return sorted(found, key=lambda item: self._tree.index(item[0]))
 
     def _called_mode(self, function: cst.FunctionDef, node: cst.CSTNode) -> GradMode:
         """The grad mode in which ``function`` runs ``node``, unless its own statements set another one."""

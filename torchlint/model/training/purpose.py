@@ -149,12 +149,19 @@ class Purposes(ForestFact):
         """Whether each call of ``function`` runs once when its script runs."""
         callers = self._forest.callers(function)
         return (
-            self._is_seen_whole(function)
+            (self._is_seen_whole(function) or self._is_of_program(function))
             and callers.complete
             and bool(callers.calls)
             and self._tree.function_of(function) is None
             and all(not self._is_repeated(call) and self.runs_once(call) for call in callers.calls)
         )
+
+    def _is_of_program(self, function: cst.FunctionDef) -> bool:
+        """Whether scripts are seen to import the file of a function, which is in no package, or to be that file."""
+        root = self._tree.root_of(function)
+        if self._tree.class_of(function) is not None or self._forest.file_of_root[root].in_package:
+            return False
+        return self._forest.links.is_imported(root) or self._forest.is_guarded(root)
 
     def _is_seen_whole(self, function: cst.FunctionDef) -> bool:
         """Whether all calls of ``function`` are known: of one of a script, or of a method.

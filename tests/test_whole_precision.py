@@ -1,0 +1,229 @@
+"""The number format of a program: set in a file that neither imports the training loop nor is imported by it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from torchlint import check_text
+
+ENGINE = """\
+import torch
+from torch import nn
+
+
+def train(model, loader, optimizer):
+    for images, labels in loader:
+        loss = nn.functional.cross_entropy(model(images.cuda()), labels.cuda())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+MAIN = """\
+import torch
+from torch.utils.data import DataLoader
+from torchvision.datasets import ImageFolder
+from torchvision.models import resnet50
+{imports}
+from engine import train
+
+
+def main():
+    model = {model}
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    {setup}
+    train(model, DataLoader(ImageFolder("photos"), batch_size=64), optimizer)
+
+
+if __name__ == "__main__":
+    main()
+"""
+NET = """\
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Conv2d(3, 64, 3{option})
+        {more}
+
+    {decorator}
+    def forward(self, x):
+        with {context}:
+            return self.first({x}).mean((2, 3))
+"""
+ENCODER = """\
+import torch
+from torch import nn
+
+
+class Encoder(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.attention = nn.TransformerEncoderLayer(512, 8)
+        self.up = nn.Linear(512, 4096)
+        self.down = nn.Linear(4096, 512)
+
+    def forward(self, x):
+        return self.down(self.up(self.attention(x)))
+
+
+@torch.no_grad()
+def predict(loader):
+    model = Encoder().to("cuda")
+    model.eval()
+    return [model(batch.to("cuda")).cpu() for batch in loader]
+"""
+PREDICT = """\
+import torch
+{imports}
+from engine import predict
+
+
+def main():
+    {setup}
+    predict(torch.load("batches.pt"))
+
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+def main_of(imports: str = "", setup: str = "pass", model: str = "resnet50().cuda()") -> str:
+    """A script that runs the training loop."""
+    return MAIN.format(imports=imports, setup=setup, model=model)
+
+
+def net_of(
+    option: str = "", more: str = "pass", decorator: str = "", context: str = "torch.no_grad()", x: str = "x"
+) -> str:
+    """A file with a network."""
+    return NET.format(option=option, more=more, decorator=decorator, context=context, x=x)
+
+
+def codes_of(folder: Path, files: Mapping[str, str], checked: str = "engine") -> list[str]:
+    """The findings of a file of a repository with these modules."""
+    (folder / ".git").mkdir()
+    for name, text in files.items():
+        (folder / f"{name}.py").write_text(text, encoding="utf-8")
+    path = folder / f"{checked}.py"
+    return [item.code for item in check_text(path.read_text(encoding="utf-8"), str(path))]
+
+
+SETTINGS = {
+    "tf32": "torch.backends.cuda.matmul.allow_tf32 = True",
+    "matmul precision": 'torch.set_float32_matmul_precision("high")',
+    "default dtype": "torch.set_default_dtype(torch.bfloat16)",
+    "default in double precision": "torch.set_default_dtype(torch.float64)",
+    "entered": 'torch.autocast("cuda", dtype=torch.bfloat16).__enter__()',
+    "apex": 'amp.initialize(model, optimizer, opt_level="O1")',
+}
+OTHERS = {
+    "default float32": "torch.set_default_dtype(torch.float32)",
+    "default on CUDA": 'torch.set_default_tensor_type("torch.cuda.FloatTensor")',
+    "seed": "torch.manual_seed(0)",
+    "disabled": 'torch.autocast("cuda", enabled=False).__enter__()',
+    "unread": "print('use_amp')",
+    "on the host": "numpy.zeros(3).astype(numpy.float16)",
+}
+
+
+@pytest.mark.parametrize("name", [*SETTINGS, *OTHERS])
+def test_function_of_another_file_sets_it(name: str, tmp_path: Path) -> None:
+    """The script calls a function of one file for the setting, and one of another file for the loop."""
+    setting = {**SETTINGS, **OTHERS}[name]
+    setup = f"import numpy\nimport torch\nfrom apex import amp\n\n\ndef setup(model, optimizer):\n    {setting}\n"
+    files = {"engine": ENGINE, "main": main_of("from settings import setup", "setup(model, optimizer)")}
+    assert ("TL301" in codes_of(tmp_path, {**files, "settings": setup})) == (name in OTHERS)
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_function_that_nothing_calls_sets_nothing(name: str, tmp_path: Path) -> None:
+    """The setting counts if it runs."""
+    text = f"import torch\nfrom apex import amp\n\n\ndef setup(model, optimizer):\n    {SETTINGS[name]}\n\n\nSEED = 1\n"
+    files = {"engine": ENGINE, "main": main_of("from settings import SEED", "torch.manual_seed(SEED)")}
+    assert "TL301" in codes_of(tmp_path, {**files, "settings": text})
+
+
+@pytest.mark.parametrize("place", ["top level", "guard"])
+def test_script_sets_it_outside_of_functions(place: str, tmp_path: Path) -> None:
+    """The statement is loaded, although it uses no name of the file with the loop."""
+    text, setting = main_of(), "torch.set_default_dtype(torch.bfloat16)"
+    if place == "guard":
+        text = text.replace("\n    main()", f"\n    {setting}\n    main()")
+    else:
+        text = text.replace("\n\n\ndef main", f"\n\n{setting}\n\n\ndef main")
+    assert "TL301" not in codes_of(tmp_path, {"engine": ENGINE, "main": text})
+
+
+@pytest.mark.parametrize("conversion", [".bfloat16()", ".half()", '.to("cuda", torch.bfloat16)', ".double()"])
+@pytest.mark.parametrize("is_own", [True, False])
+def test_script_converts_the_network(conversion: str, is_own: bool, tmp_path: Path) -> None:
+    """It is the network of the loop that is converted, not a teacher beside it."""
+    network = "resnet50().cuda()"
+    model = main_of(model=network + conversion) if is_own else main_of(setup=f"teacher = {network}{conversion}")
+    assert ("TL301" in codes_of(tmp_path, {"engine": ENGINE, "main": model})) != is_own
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"context": 'torch.autocast("cuda", dtype=torch.bfloat16)'},
+        {"decorator": '@torch.autocast("cuda", dtype=torch.bfloat16)', "context": "torch.enable_grad()"},
+        {"option": ", dtype=torch.bfloat16", "context": "torch.enable_grad()"},
+        {"x": "x.half()", "context": "torch.enable_grad()"},
+        {
+            "more": "self.scale = nn.Parameter(torch.zeros(64, dtype=torch.float64))",
+            "context": "torch.enable_grad()",
+        },
+    ],
+    ids=["with", "decorator", "layer", "input", "parameter"],
+)
+@pytest.mark.parametrize("is_own", [True, False])
+def test_network_of_another_file_decides(arguments: dict[str, str], is_own: bool, tmp_path: Path) -> None:
+    """Of the networks of a program, that of the loop counts."""
+    model = "Net().cuda()" if is_own else "resnet50().cuda()"
+    main = main_of("from net import Net", "pass" if is_own else "print(Net())", model)
+    files = {"engine": ENGINE, "main": main, "net": net_of(**arguments)}
+    assert ("TL301" in codes_of(tmp_path, files)) != is_own
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"context": 'torch.autocast("cuda", enabled=False)'},
+        {"context": 'torch.autocast("cpu", dtype=torch.bfloat16)'},
+        {"context": "torch.enable_grad()", "more": "self.limit = torch.finfo(torch.float16).max"},
+        {"context": "torch.enable_grad()", "x": "x.float()"},
+    ],
+    ids=["disabled", "CPU", "limits", "float"],
+)
+def test_network_of_another_file_is_in_float32(arguments: dict[str, str], tmp_path: Path) -> None:
+    """Not every word of a network is about its format."""
+    main = main_of("from net import Net", model="Net().cuda()")
+    assert "TL301" in codes_of(tmp_path, {"engine": ENGINE, "main": main, "net": net_of(**arguments)})
+
+
+def test_script_for_inference_is_another_program(tmp_path: Path) -> None:
+    """What `predict.py` sets does not matter for the training."""
+    settings = f"import torch\n\n\ndef setup():\n    {SETTINGS['default dtype']}\n"
+    predict = "import torch\nfrom engine import train\nfrom settings import setup\n\nsetup()\nprint(train)\n"
+    files = {"engine": ENGINE, "main": main_of(), "predict": predict, "settings": settings}
+    assert "TL301" in codes_of(tmp_path, files)
+
+
+@pytest.mark.parametrize(
+    ("name", "calls", "expected"),
+    [("tf32", True, False), ("matmul precision", True, False), ("tf32", False, True), ("seed", True, True)],
+)
+def test_products_use_what_another_file_sets(name: str, calls: bool, expected: bool, tmp_path: Path) -> None:
+    """TL302 asks for the same settings."""
+    settings = f"import torch\n\nSIZE = 3\n\n\ndef setup():\n    {({**SETTINGS, **OTHERS})[name]}\n"
+    predict = PREDICT.format(imports="from settings import SIZE, setup", setup="setup()" if calls else "print(SIZE)")
+    found = codes_of(tmp_path, {"engine": ENCODER, "main": predict, "settings": settings})
+    assert ("TL302" in found) == expected
