@@ -8,6 +8,7 @@ from functools import cached_property, lru_cache
 
 import libcst as cst
 
+from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.module import Module
 from torchlint.model.numerics.precision_settings import PrecisionSettings
 from torchlint.model.syntax.calls import keywords_of
@@ -57,7 +58,7 @@ class PrecisionWords:
     @cached_property
     def names_one(self) -> bool:
         """Whether a word of the file itself names a precision, and not only an option that it never reads."""
-        found = [word for word in self._words(own=True, certain=True) if _speaks(word, self._measures)]
+        found = [word for word in self._words(certain=True) if _speaks(word, self._measures)]
         return any(not (_OPTION.search(word) and word[1:3] == "--") for word in found)
 
     @cached_property
@@ -66,7 +67,7 @@ class PrecisionWords:
 
         Scripts that only infer are other programs: what they set does not matter for the training.
         """
-        found = [word for word in self._words(own=False, certain=True) if _SETTING.search(word)]
+        found = [word for word in self._words_of_others if _SETTING.search(word)]
         return any(not _OPTION.search(word) for word in found)
 
     @cached_property
@@ -74,14 +75,14 @@ class PrecisionWords:
         """Whether the program allows TF32 for matrix products, and no word of it names a 16-bit format."""
         if not self._module.fact(PrecisionSettings).allows_tf32:
             return False
-        words = (*self._words(own=True, certain=True), *self._words(own=False, certain=True))
+        words = (*self._words(certain=True), *self._words_of_others)
         spoken = {match.group() for word in words for match in _WORDS.finditer(word) if not _OTHERS.search(word)}
         return spoken <= _TF32_WORDS
 
     @property
     def all(self) -> Iterator[str]:
         """Identifiers, attributes, keywords, imports and short strings of the file, in lower snake case."""
-        return self._words(own=True)
+        return self._words()
 
     @cached_property
     def _measures(self) -> bool:
@@ -127,32 +128,25 @@ class PrecisionWords:
                 break
         return self._module.fact(GradModes).of(node).is_off
 
-    def _words(self, *, own: bool, certain: bool = False) -> Iterator[str]:
-        """The words of the file, or of its related files; ``certain``: without those that mean something else here."""
-        module, tree = self._module, self._module.tree
-        others = module.related - {module.root}
-        roots = (
-            {module.root} if own else {root for root in others if not module.fact(InferenceScripts).only_infers(root)}
-        )
-        found: set[str] = set()
-        for root in roots:
-            found |= module.words_of(root)
-            found |= module.used_imports(root) if certain and own else module.imported_by(root)
-            calls = tree.calls_in(root)
-            arguments = [item for call in calls for item in call.args if item.keyword is not None]
-            found.update(
-                item.keyword.value
-                for item in arguments
-                if item.keyword is not None and not (certain and _counts_digits(item.keyword.value, item.value))
-            )
+    def _words(self, *, certain: bool = False) -> Iterator[str]:
+        """The words of the file; ``certain``: without those that mean something else here."""
+        module, root = self._module, self._module.root
+        found = set(module.words_of(root)) | (module.used_imports(root) if certain else module.imported_by(root))
+        found |= _keywords_in(module, root, certain=certain)
         if certain:
-            found -= {word for word in found if self._means_another(word, roots)}
-        for root in roots:
-            found.update(function.name.value for function in tree.inside(root, cst.FunctionDef))
-            found.update(item.value for item in tree.inside(root, cst.SimpleString) if _is_word(item))
-        if not own:
-            found -= module.own_imported_names
-        yield from map(_snake, found)
+            found -= {word for word in found if self._means_another(word, {root})}
+        yield from map(_snake, found | _texts_in(module, root))
+
+    @cached_property
+    def _words_of_others(self) -> list[str]:
+        """The words of related files that may name a precision, without those that mean something else there."""
+        module = self._module
+        infers, words = module.fact(InferenceScripts).only_infers, module.fact(FormatWords)
+        roots = {root for root in module.related if root is not module.root and not infers(root)}
+        found = {word for root in roots for word in words.in_file(root)}
+        found -= {word for word in found if self._means_another(word, roots)}
+        found |= {word for root in roots for word in words.in_texts(root)}
+        return list(map(_snake, found - module.own_imported_names))
 
     def _means_another(self, word: str, roots: Collection[cst.CSTNode]) -> bool:
         """Whether a word that speaks of a precision never does so in some files: a number, or an array on the host."""
@@ -178,6 +172,50 @@ class PrecisionWords:
             return True
         owner = node.value.attr if isinstance(node.value, cst.Attribute) else node.value
         return isinstance(owner, cst.Name) and last_part(owner.value) == "Compression"
+
+
+class FormatWords(ForestFact):
+    """The words of each file that may name a number format. Several files of a program ask for those of the others."""
+
+    def __init__(self, forest: Forest) -> None:
+        super().__init__(forest)
+        self._words: dict[cst.CSTNode, tuple[frozenset[str], frozenset[str]]] = {}
+
+    def in_file(self, root: cst.CSTNode) -> frozenset[str]:
+        """Those among the names, attributes, imports and keywords of a file, given by its root."""
+        return self._of(root)[0]
+
+    def in_texts(self, root: cst.CSTNode) -> frozenset[str]:
+        """Those among the names of functions and the short strings of a file, given by its root."""
+        return self._of(root)[1]
+
+    def _of(self, root: cst.CSTNode) -> tuple[frozenset[str], frozenset[str]]:
+        if root not in self._words:
+            forest = self._forest
+            words = forest.words_of(root) | forest.imported_by(root) | _keywords_in(forest, root, certain=True)
+            texts = _texts_in(forest, root)
+            self._words[root] = frozenset(filter(_may_name, words)), frozenset(filter(_may_name, texts))
+        return self._words[root]
+
+
+def _may_name(word: str) -> bool:
+    return any(pattern.search(_snake(word)) for pattern in (_SETTING, _WORDS))
+
+
+def _keywords_in(forest: Forest, root: cst.CSTNode, *, certain: bool) -> set[str]:
+    """The keywords of calls; ``certain``: without those that count digits."""
+    arguments = (item for call in forest.tree.calls_in(root) for item in call.args)
+    return {
+        item.keyword.value
+        for item in arguments
+        if item.keyword is not None and not (certain and _counts_digits(item.keyword.value, item.value))
+    }
+
+
+def _texts_in(forest: Forest, root: cst.CSTNode) -> set[str]:
+    """The names of functions, and the short strings."""
+    functions = (function.name.value for function in forest.tree.inside(root, cst.FunctionDef))
+    return {*functions, *(item.value for item in forest.tree.inside(root, cst.SimpleString) if _is_word(item))}
 
 
 def _binds_number(binding: Binding) -> bool:
