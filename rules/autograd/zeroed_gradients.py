@@ -57,10 +57,8 @@ class ZeroedGradients(Rule):
 
     code = "TL407"
     name = "zeroed-gradients"
-    words = (
-        "torch",
-        ("set_to_none=False", "set_to_none = False", "zero_grad(False", ".grad.zero_", ".grad.data.zero_"),
-    )
+    words = (("set_to_none=False", "set_to_none = False", "zero_grad(False", ".grad.zero_", ".grad.data.zero_"),)
+    project_words = ("torch",)
     since = (2, 0)
     demo = ("GPU", "CPU")
 

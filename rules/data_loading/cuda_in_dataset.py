@@ -59,11 +59,8 @@ class CudaInDataset(Rule):
 
     code = "TL105"
     name = "cuda-in-dataset"
-    words = (
-        ("Dataset", "DataLoader"),
-        ("cuda", "device"),
-        ("__getitem__", "__iter__", "collate", "transform"),
-    )
+    words = ((".cuda(", ".to(", "device=", "device = "),)
+    project_words = (("Dataset", "DataLoader"), ("__getitem__", "__iter__", "collate", "transform"))
     demo = ("GPU",)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
