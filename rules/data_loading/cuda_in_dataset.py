@@ -59,8 +59,11 @@ class CudaInDataset(Rule):
 
     code = "TL105"
     name = "cuda-in-dataset"
-    words = ((".cuda(", ".to(", "device=", "device = "),)
-    project_words = (("Dataset", "DataLoader"), ("__getitem__", "__iter__", "collate", "transform"))
+    words = (
+        (".cuda(", ".to(", "device=", "device = "),
+        ("__getitem__", "__iter__", "__call__", "collate", "transform"),
+    )
+    project_words = (("Dataset", "DataLoader"),)
     demo = ("GPU",)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
