@@ -10,7 +10,7 @@ from torchlint.source.lexemes import places
 
 LOOP = re.compile(r"^[ \t]*(async )?for\b", re.MULTILINE)
 #: Calls that may run a network, which another file gives a batch of size 1.
-_RUNS = ("predict(", "infer(", "inference(", "ask(", "(model", "(net", "(self.model", "(self.net")
+_RUNS = ("predict(", "infer(", "inference(")
 #: A batch of size 1, by a word or by a pattern that begins with a literal.
 _INSERTED = (
     "unsqueeze(0",
