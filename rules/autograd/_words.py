@@ -40,7 +40,6 @@ CONVERTING = r"(?<![\w.])(?:float|int)\(|\b(?:as)?array\("
 #: Indices of maxima and the like, which an assignment unpacks: `_, best = torch.max(scores, 1)`.
 UNPACKING = r",[ ]?\w+\)?[ ]?=[ ]?[^\n]{0,300}(?:max|min|topk|sort|median|kthvalue|mode)\("
 RECORDING_WORDS = (
-    ("torch", ".cuda()", ".to(device", ".to(self.device", ".eval()", *_DETACHED),
     (
         *_SIGNS,
         *_NAMES,
@@ -62,4 +61,4 @@ RECORDING_WORDS = (
     (*_SIGNS, *_SCRIPTS, *_DETACHED, *_OWNED, ".detach(),", _GIVEN, _TRAINED, _LOSS),
 )
 #: Code that disables gradients counts as well.
-GRADIENTLESS_WORDS = ("torch", (*_SIGNS, *_NAMES, "no_grad", "inference_mode"), (*_SIGNS, *_SCRIPTS))
+GRADIENTLESS_WORDS = ((*_SIGNS, *_NAMES, "no_grad", "inference_mode"), (*_SIGNS, *_SCRIPTS))

@@ -71,6 +71,7 @@ class MissingEval(Rule):
     code = "TL401"
     name = "missing-eval"
     words = GRADIENTLESS_WORDS
+    project_words = ("torch",)
     demo = ("GPU", "CPU")
 
     @classmethod

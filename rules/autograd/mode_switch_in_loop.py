@@ -55,7 +55,8 @@ class ModeSwitchInLoop(Rule):
     code = "TL410"
     name = "mode-switch-in-loop"
     default = Default.OPT_IN
-    words = (re.compile(r"\.(?:train|eval)\((?:True|False)?\)"), (".backward(", ".step("))
+    words = (re.compile(r"\.(?:train|eval)\((?:True|False)?\)"),)
+    project_words = ((".backward(", ".step("),)
     demo = ("CPU",)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:

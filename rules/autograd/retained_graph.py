@@ -49,7 +49,8 @@ class RetainedGraph(Rule):
 
     code = "TL406"
     name = "retained-graph"
-    words = (("torch", "import *"), ("retain_graph=True", "retain_graph = True", "backward(None, True"))
+    words = (("retain_graph=True", "retain_graph = True", "backward(None, True"),)
+    project_words = ("torch",)
     demo = ("GPU",)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:

@@ -57,7 +57,8 @@ class SeparateBackwards(Rule):
 
     code = "TL413"
     name = "separate-backwards"
-    words = ("torch", ".backward(", ("retain_graph=True", "retain_graph = True", "backward(None, True"))
+    words = (".backward(", ("retain_graph=True", "retain_graph = True", "backward(None, True"))
+    project_words = ("torch",)
     demo = ("CPU",)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:

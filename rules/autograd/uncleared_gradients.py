@@ -58,8 +58,8 @@ class UnclearedGradients(Rule):
 
     code = "TL412"
     name = "uncleared-gradients"
-    words = ("torch", ".backward(", ".step(")
-    project_words = (("optim", "Adam", "SGD"),)
+    words = (".step(",)
+    project_words = ("torch", ".backward(", ("optim", "Adam", "SGD"))
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from ._clearing import Clearing

@@ -60,12 +60,12 @@ class ZeroedGradients(Rule):
     code = "TL407"
     name = "zeroed-gradients"
     words = (
-        "torch",
         (
             *("set_to_none=False", "set_to_none = False", "zero_grad(False", ".grad.zero_", ".grad.data.zero_"),
             *(".grad = torch.zeros_like(", '"set_to_none": False', "'set_to_none': False"),
         ),
     )
+    project_words = ("torch",)
     since = (2, 0)
     demo = ("GPU", "CPU")
 

@@ -1,4 +1,4 @@
-"""Words without which a file compiles nothing."""
+"""Words without which a file compiles nothing, or contains no code that may run compiled."""
 
 from __future__ import annotations
 
@@ -9,4 +9,10 @@ import re
 COMPILES = re.compile(
     r"compile\b(?:(?<=\btorch\.compile)|(?<=\bth\.compile)|(?<=\bimport compile)|(?<=, compile)(?=[\s,]|$)"
     r"|(?<=\.compile)(?<!\bre\.compile)\((?:\)|mode|full|dynamic|backend|options|\*\*|\r?\n))"
+)
+#: Code that computes with tensors, which another file may compile.
+COMPUTES = (
+    "torch",
+    *(".item()", ".clamp(", ".detach()", ".mean(", ".permute(", ".relu()", ".sigmoid()", ".softmax(", ".sqrt()"),
+    *(".sum(", ".transpose(", ".unsqueeze(", ".view("),
 )

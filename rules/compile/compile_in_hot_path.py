@@ -68,8 +68,8 @@ class CompileInHotPath(Rule):
         "torch",
         ("torch.compile", "th.compile", "import compile"),
         COMPILES,
-        ("for ", "while ", "def forward(", "def __call__(", "_step(", "def step(", "custom_op"),
     )
+    project_words = (("for ", "while ", "def forward(", "def __call__(", "_step(", "def step(", "custom_op"),)
     since = (2, 0)
     demo = ("GPU", "CPU")
 

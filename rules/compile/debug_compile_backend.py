@@ -65,7 +65,6 @@ class DebugCompileBackend(Rule):
     code = "TL506"
     name = "debug-compile-backend"
     words = (
-        "torch",
         (
             'backend="eager',
             "backend='eager",
@@ -85,6 +84,7 @@ class DebugCompileBackend(Rule):
             "TORCHDYNAMO_SUPPRESS_ERRORS",
         ),
     )
+    project_words = ("torch",)
     since = (2, 0)
     demo = ("GPU", "CPU")
 

@@ -61,7 +61,8 @@ class DynamoResetInLoop(Rule):
 
     code = "TL507"
     name = "dynamo-reset-in-loop"
-    words = (("dynamo.reset", "compiler.reset", "import reset"), ("for ", "while "))
+    words = (("dynamo.reset", "compiler.reset", "import reset"),)
+    project_words = (("for ", "while "),)
     since = (2, 0)
     demo = ("CPU",)
 

@@ -62,7 +62,8 @@ class FragmentedCompile(Rule):
     code = "TL509"
     name = "fragmented-compile"
     default = Default.OPT_IN
-    words = ("torch", "compile", COMPILES, ("nn", "modules()", "children()"))
+    words = ("compile", COMPILES)
+    project_words = ("torch", ("nn", "modules()", "children()"))
     since = (2, 0)
     demo = ("GPU", "CPU")
     options = {"layers": 8}

@@ -7,7 +7,7 @@ from torchlint import edits
 from torchlint.rule import Applicability, Diagnostic, Fix, Note, Rule
 
 from ._kinds import BreakKind
-from ._words import COMPILES
+from ._words import COMPILES, COMPUTES
 
 if TYPE_CHECKING:
     from torchlint.model.module import Module
@@ -102,7 +102,8 @@ class GraphBreakInCompiled(Rule):
 
     code = "TL504"
     name = "graph-break-in-compiled"
-    words = ("torch", "compile", COMPILES)
+    words = (COMPUTES,)
+    project_words = ("torch", "compile", COMPILES)
     since = (2, 0)
     demo = ("GPU",)
 

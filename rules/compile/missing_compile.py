@@ -66,7 +66,8 @@ class MissingCompile(Rule):
     code = "TL510"
     name = "missing-compile"
     default = Default.OPT_IN
-    words = ("torch", ".backward(", ("cuda", "accelerator"))
+    words = (".backward(",)
+    project_words = ("torch", ("cuda", "accelerator"))
     since = (2, 2)
     demo = ("GPU",)
 

@@ -76,7 +76,8 @@ class NestedCompile(Rule):
 
     code = "TL501"
     name = "nested-compile"
-    words = ("torch", "compile", COMPILES)
+    words = ("compile", COMPILES)
+    project_words = ("torch",)
     demo = ("GPU",)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:

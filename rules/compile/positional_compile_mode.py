@@ -53,10 +53,10 @@ class PositionalCompileMode(Rule):
     code = "TL508"
     name = "positional-compile-mode"
     words = (
-        "torch",
         ".compile(",
         re.compile(r"\.compile\((?<!\bre\.compile\()(?:[^()'\"=#]|\([^()]{0,200}\)){0,200}['\"]"),
     )
+    project_words = ("torch",)
     since = (2, 0)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:

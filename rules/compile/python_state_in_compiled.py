@@ -7,7 +7,7 @@ from torchlint import edits
 from torchlint.rule import Applicability, Diagnostic, Fix, Note, Rule
 
 from ._kinds import StateKind
-from ._words import COMPILES
+from ._words import COMPILES, COMPUTES
 
 if TYPE_CHECKING:
     import libcst as cst
@@ -76,7 +76,8 @@ class PythonStateInCompiled(Rule):
 
     code = "TL505"
     name = "python-state-in-compiled"
-    words = ("torch", "compile", COMPILES)
+    words = (COMPUTES,)
+    project_words = ("torch", "compile", COMPILES)
     since = (2, 0)
     demo = ("GPU", "CPU")
 

@@ -9,6 +9,8 @@ from torchlint.rule.loop_words import is_repeated, loop_around
 from torchlint.source.lexemes import places
 
 LOOP = re.compile(r"^[ \t]*(async )?for\b", re.MULTILINE)
+#: Calls that may run a network, which another file gives a batch of size 1.
+_RUNS = ("predict(", "infer(", "inference(")
 #: A batch of size 1, by a word or by a pattern that begins with a literal.
 _INSERTED = (
     "unsqueeze(0",
@@ -130,6 +132,6 @@ def runs_repeatedly(text: str) -> bool:
     )
 
 
-def reads_images(text: str) -> bool:
-    """Whether a text reads images, which it may pass to a function of another file."""
-    return any(word in text for word in _READING)
+def passes_samples(text: str) -> bool:
+    """Whether a text reads images, or calls what may run a network: a function of another file may make the batch."""
+    return any(word in text for word in (*_READING, *_RUNS))

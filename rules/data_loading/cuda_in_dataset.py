@@ -60,10 +60,10 @@ class CudaInDataset(Rule):
     code = "TL105"
     name = "cuda-in-dataset"
     words = (
-        ("Dataset", "DataLoader"),
-        ("cuda", "device"),
-        ("__getitem__", "__iter__", "collate", "transform"),
+        (".cuda(", ".to(", "device=", "device = "),
+        ("__getitem__", "__iter__", "__call__", "collate", "transform"),
     )
+    project_words = (("Dataset", "DataLoader"),)
     demo = ("GPU",)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:

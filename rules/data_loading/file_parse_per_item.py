@@ -70,7 +70,6 @@ class FileParsePerItem(Rule):
     code = "TL107"
     name = "file-parse-per-item"
     words = (
-        ("def __getitem__", "h5py", "lmdb", "ZipFile(", "tarfile", "sqlite3"),
         (
             *("read_csv(", "read_table(", "read_json(", "read_parquet(", "read_pickle(", "read_excel(", "read_hdf("),
             *("read_feather(", "read_xml(", "read_fwf(", ".load(", " load(", "loadtxt(", "genfromtxt(", "fromfile("),
@@ -78,7 +77,7 @@ class FileParsePerItem(Rule):
             *("h5py", "lmdb", "ZipFile(", "tarfile", "sqlite3"),
         ),
     )
-    project_words = ("torch", "Dataset")
+    project_words = ("torch", "Dataset", ("def __getitem__", "h5py", "lmdb", "ZipFile(", "tarfile", "sqlite3"))
     demo = ("CPU",)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from torchlint.rule import Default, Diagnostic, Note, Rule
 
 from ._sample_sketch import may_run_samples
-from ._sample_words import LOOP, reads_images, runs_on_images, runs_on_texts, runs_on_windows, runs_repeatedly
+from ._sample_words import LOOP, passes_samples, runs_on_images, runs_on_texts, runs_on_windows, runs_repeatedly
 
 if TYPE_CHECKING:
     from torchlint.model.module import Module
@@ -74,7 +74,7 @@ class PerSampleInference(Rule):
         """Whether a file may contain a loop over samples, or a function that takes one."""
         if not super().may_concern(text) or LOOP.search(text) is None:
             return False
-        return runs_on_images(text) or runs_on_texts(text) or reads_images(text) or runs_on_windows(text)
+        return runs_on_images(text) or runs_on_texts(text) or passes_samples(text) or runs_on_windows(text)
 
     @classmethod
     def may_apply(cls, text: str) -> bool:

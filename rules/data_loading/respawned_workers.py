@@ -78,8 +78,11 @@ class RespawnedWorkers(Rule):
     code = "TL103"
     name = "respawned-workers"
     default = Default.INFO
-    words = ("DataLoader",)
-    project_words = (("num_workers", "**"),)
+    words = (("DataLoader", "Loader("),)
+    project_words = (
+        "DataLoader",
+        ("num_workers", "**"),
+    )
     since = (1, 7)
     demo = ("CPU",)
 

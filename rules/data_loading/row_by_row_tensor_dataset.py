@@ -63,8 +63,11 @@ class RowByRowTensorDataset(Rule):
     code = "TL106"
     name = "row-by-row-tensor-dataset"
     default = Default.INFO
-    words = ("DataLoader",)
-    project_words = ("TensorDataset(",)
+    words = (("DataLoader", "Loader("),)
+    project_words = (
+        "DataLoader",
+        "TensorDataset(",
+    )
     since = (1, 2)
     events = "enumerate(DataLoader)#"
     demo = ("CPU", "GPU")

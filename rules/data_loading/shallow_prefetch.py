@@ -49,7 +49,8 @@ class ShallowPrefetch(Rule):
     code = "TL109"
     name = "shallow-prefetch"
     default = Default.OPT_IN
-    words = ("DataLoader", "prefetch_factor")
+    words = ("prefetch_factor",)
+    project_words = ("DataLoader",)
     since = (1, 7)
     events = "enumerate(DataLoader)#"
     demo = ("CPU",)

@@ -73,8 +73,11 @@ class SingleProcessDataloader(Rule):
 
     code = "TL101"
     name = "single-process-dataloader"
-    words = ("DataLoader",)
-    project_words = (("cuda", "ightning", "ccelerat", "Fabric", ".spawn(", "DataParallel"),)
+    words = (("DataLoader", "Loader("),)
+    project_words = (
+        "DataLoader",
+        ("cuda", "ightning", "ccelerat", "Fabric", ".spawn(", "DataParallel"),
+    )
     events = "enumerate(DataLoader)#"
     demo = ("GPU", "CPU")
     options = {"num-workers": "min(8, os.cpu_count() or 1)"}

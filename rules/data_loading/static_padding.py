@@ -67,7 +67,8 @@ class StaticPadding(Rule):
     code = "TL110"
     name = "static-padding"
     default = Default.OPT_IN
-    words = (('"max_length"', "'max_length'", "pad_to_max_length"), ("Dataset", "DataLoader", ".map(", "collate"))
+    words = (('"max_length"', "'max_length'", "pad_to_max_length"),)
+    project_words = (("Dataset", "DataLoader", ".map(", "collate"),)
     demo = ("GPU",)
     options = {"short": 64}
 

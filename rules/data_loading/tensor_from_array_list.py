@@ -64,7 +64,8 @@ class TensorFromArrayList(Rule):
 
     code = "TL108"
     name = "tensor-from-array-list"
-    words = (("torch", "import *"), ("tensor(", "Tensor("), ("numpy", "import *", "gym", "observation_space"))
+    words = (("torch", "import *"), ("tensor(", "Tensor("))
+    project_words = (("numpy", "gym", "observation_space"),)
     demo = ("CPU",)
 
     @classmethod

@@ -73,8 +73,11 @@ class UnpinnedDataloader(Rule):
     code = "TL102"
     name = "unpinned-dataloader"
     events = "Memcpy HtoD (Pageable"
-    words = ("DataLoader",)
-    project_words = (("cuda", "gpu", "accelerator", ".spawn(", "DataParallel", "lightning"),)
+    words = (("DataLoader", "Loader("),)
+    project_words = (
+        "DataLoader",
+        ("cuda", "gpu", "accelerator", ".spawn(", "DataParallel", "lightning"),
+    )
     demo = ("GPU",)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _CLASS = "torch.nn.DataParallel"
 #: The class, the function, or a class of the program that is named after it.
-_NAMED = re.compile(r"[. ]DataParallel|data_parallel\(|(?<!Distributed)(?<!Sharded)DataParallel\(")
+_NAMED = re.compile(r"[. ]DataParallel|data_parallel\(|(?<!Distributed)(?<!Sharded)DataParallel\(|\bDP\(")
 #: An optimizer, but not the mere import of ``torch.optim``.
 _OPTIMIZER = re.compile(r"(?<!import torch\.)optim(?![\s,])")
 _FUNCTION = "torch.nn.parallel.data_parallel"
@@ -78,7 +78,7 @@ class DataParallel(Rule):
 
     code = "TL811"
     name = "data-parallel"
-    words = (("DataParallel", "data_parallel("),)
+    words = (("DataParallel", "data_parallel(", "DP("),)
     project_words = ((".DataParallel", " DataParallel", "data_parallel("),)
 
     @classmethod

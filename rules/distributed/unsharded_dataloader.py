@@ -62,8 +62,8 @@ class UnshardedDataloader(Rule):
 
     code = "TL814"
     name = "unsharded-dataloader"
-    words = ("DataLoader", re.compile(r"shuffle\s?=\s?True"))
-    project_words = ("DistributedDataParallel", "epoch")
+    words = ("Loader", re.compile(r"shuffle\s?=\s?True"))
+    project_words = ("DataLoader", "DistributedDataParallel", "epoch")
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from ._unsharded import UnshardedLoaders

@@ -67,7 +67,8 @@ class ChannelsFirstConvolution(Rule):
     code = "TL705"
     name = "channels-first-convolution"
     default = Default.OPT_IN
-    words = ("torch", "cuda", ("autocast", "half(", "bfloat16", "float16"), _NETWORKS)
+    words = (("for ", "while "),)
+    project_words = ("torch", "cuda", ("autocast", "half(", "bfloat16", "float16"), _NETWORKS)
     since = (1, 10)
     demo = ("GPU",)
 

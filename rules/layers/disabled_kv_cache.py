@@ -73,8 +73,8 @@ class DisabledKvCache(Rule):
 
     code = "TL712"
     name = "disabled-kv-cache"
-    words = ("use_cache", ("generate(", "GenerationConfig("), re.compile(r"use_cache['\"]?\s?[=:]\s?False"))
-    project_words = (_LIBRARIES,)
+    words = ("use_cache", re.compile(r"use_cache['\"]?\s?[=:]\s?False"))
+    project_words = (_LIBRARIES, ("generate(", "GenerationConfig("))
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from torchlint.model.training.alternatives import is_alternative, mentions

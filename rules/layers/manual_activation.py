@@ -56,9 +56,9 @@ class ManualActivation(Rule):
     name = "manual-activation"
     default = Default.OPT_IN
     words = (
-        ("torch", "import *"),
         ("erf(", "erf()", "0447", "oftplus", "elu6", "exp(-", re.compile(r"\*[^\n*]{0,40}igmoid|igmoid[^\n]{0,60}\*")),
     )
+    project_words = ("torch",)
     demo = ("GPU", "CPU")
 
     @classmethod

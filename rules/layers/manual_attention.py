@@ -72,7 +72,8 @@ class ManualAttention(Rule):
 
     code = "TL702"
     name = "manual-attention"
-    words = ("oftmax", ("matmul", "bmm", "einsum", " @ "), ("torch", "import *"))
+    words = ("oftmax", ("matmul", "bmm", "einsum", " @ "))
+    project_words = ("torch",)
     since = (2, 0)
     demo = ("GPU", "CPU")
 

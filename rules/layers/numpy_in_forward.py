@@ -56,7 +56,8 @@ class NumpyInForward(Rule):
 
     code = "TL715"
     name = "numpy-in-forward"
-    words = ("torch", "def forward", _CONVERTS, _BACK, re.compile(r"import numpy|from numpy"))
+    words = ("def forward", _CONVERTS, _BACK, re.compile(r"import numpy|from numpy"))
+    project_words = ("torch",)
     demo = ("GPU",)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:

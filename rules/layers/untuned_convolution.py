@@ -56,7 +56,8 @@ class UntunedConvolution(Rule):
     code = "TL706"
     name = "untuned-convolution"
     default = Default.OPT_IN
-    words = (
+    words = (("for ", "while ", "cudnn"),)
+    project_words = (
         "cuda",
         ("Conv2d", "ConvTranspose2d", "torchvision", "timm", "segmentation_models"),
         ("cudnn.benchmark", "cudnn.enabled", "CIFAR", "SVHN", "STL10", "PCAM", "EuroSAT", "Crop(", "Resize("),

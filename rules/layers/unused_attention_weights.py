@@ -58,8 +58,11 @@ class UnusedAttentionWeights(Rule):
 
     code = "TL701"
     name = "unused-attention-weights"
-    words = (("torch", "import *"), ("[0]", re.compile(r",[ \t]*\w+[ \t]*[)\]]?[ \t]*=")))
-    project_words = ("MultiheadAttention(",)
+    words = (("[0]", re.compile(r",[ \t]*\w+[ \t]*[)\]]?[ \t]*=")),)
+    project_words = (
+        "torch",
+        "MultiheadAttention(",
+    )
     since = (2, 0)
     demo = ("GPU", "CPU")
 

@@ -75,10 +75,8 @@ class WastefulLinalg(Rule):
 
     code = "TL709"
     name = "wasteful-linalg"
-    words = (
-        ("torch", "import *"),
-        (*_PRODUCTS, "sort("),
-    )
+    words = ((*_PRODUCTS, "sort("),)
+    project_words = ("torch",)
     demo = ("GPU", "CPU")
 
     @classmethod

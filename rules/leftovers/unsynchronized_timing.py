@@ -67,8 +67,8 @@ class UnsynchronizedTiming(Rule):
     code = "TL903"
     name = "unsynchronized-timing"
     default = Default.INFO
-    words = ("torch", (*_CUDA, "device"), (*_CLOCKS, "Timer(", ".tic(", ".toc("))
-    project_words = ("cuda", _CLOCKS)
+    words = ((*_CUDA, "device"), (*_CLOCKS, "Timer(", ".tic(", ".toc("))
+    project_words = ("torch", "cuda", _CLOCKS)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from torchlint.model.data.devices import Devices

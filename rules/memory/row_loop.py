@@ -84,7 +84,8 @@ class RowLoop(Rule):
 
     code = "TL603"
     name = "row-loop"
-    words = ("torch", "for ", ("] ", "]=", "].", "stack(", "cat("))
+    words = ("for ", ("] ", "]=", "].", "stack(", "cat("))
+    project_words = ("torch",)
     demo = ("GPU", "CPU")
 
     @classmethod

@@ -69,8 +69,8 @@ class UnfusedOptimizer(Rule):
     name = "unfused-optimizer"
     default = Default.OPT_IN
     events = "Optimizer.step#"
-    words = (("Adam", "SGD"), "torch")
-    project_words = (("cuda", "accelerator"), (".backward(", ".fit("))
+    words = (("Adam", "SGD"),)
+    project_words = ("torch", ("cuda", "accelerator"), (".backward(", ".fit("))
     since = (2, 0)
     demo = ("GPU",)
 

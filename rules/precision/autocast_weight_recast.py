@@ -78,7 +78,8 @@ class AutocastWeightRecast(Rule):
 
     code = "TL308"
     name = "autocast-weight-recast"
-    words = ("autocast", ("Linear", "Attention", "Transformer", "dot_product_attention"))
+    words = ("autocast",)
+    project_words = (("Linear", "Attention", "Transformer", "dot_product_attention"),)
     since = (1, 6)
     demo = ("GPU", "CPU")
 

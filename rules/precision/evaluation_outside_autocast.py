@@ -54,8 +54,8 @@ class EvaluationOutsideAutocast(Rule):
     code = "TL312"
     name = "evaluation-outside-autocast"
     default = Default.INFO
-    words = ("torch", ("no_grad", "inference_mode", "set_grad_enabled"))
-    project_words = ("autocast", ".backward(")
+    words = (("no_grad", "inference_mode", "set_grad_enabled"),)
+    project_words = ("torch", "autocast", ".backward(")
     since = (1, 6)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:

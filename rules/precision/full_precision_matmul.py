@@ -78,9 +78,9 @@ class FullPrecisionMatmul(Rule):
     default = Default.INFO
     words = (
         "cuda",
-        ("Linear", "Attention", "Transformer", "dot_product_attention"),
         ("no_grad", "inference_mode", "BCELoss", "binary_cross_entropy", "autograd", "create_graph", ".eval()"),
     )
+    project_words = (("Linear", "Attention", "Transformer", "dot_product_attention"),)
     since = (1, 12)
     demo = ("GPU",)
 
@@ -97,6 +97,8 @@ class FullPrecisionMatmul(Rule):
         if found is None or (precision.trains_in_float32 and not precision.loses_on_probabilities):
             return  # TL301 reports what autocast speeds up without other changes
         forward, layer = found
+        if layer.name.endswith("inear") and not module.is_own(layer.node):
+            return  # maybe the head of convolutions that are not seen
         yield self.diagnostic(
             module,
             forward,

@@ -72,11 +72,10 @@ class FullPrecisionTrainer(Rule):
     name = "full-precision-trainer"
     default = Default.INFO
     words = (
-        ("lightning", "transformers"),
         ("Trainer(", "TrainingArguments("),
         re.compile(r"\bTrainer\(|TrainingArguments\("),
     )
-    project_words = ((".fit(", ".train("),)
+    project_words = (("lightning", "transformers"), (".fit(", ".train("))
     since = (1, 10)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:

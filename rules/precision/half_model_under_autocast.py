@@ -64,11 +64,8 @@ class HalfModelUnderAutocast(Rule):
 
     code = "TL306"
     name = "half-model-under-autocast"
-    words = (
-        ("optim", "Adam", "SGD"),
-        re.compile(r"\.(?:half|bfloat16)\(\)|\.to\([^)\n]*torch\.(?:half|float16|bfloat16)"),
-    )
-    project_words = ("autocast", ".backward(")
+    words = (re.compile(r"\.(?:half|bfloat16)\(\)|\.to\([^)\n]*torch\.(?:half|float16|bfloat16)"),)
+    project_words = ("autocast", ".backward(", ("optim", "Adam", "SGD"))
     since = (1, 6)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:

@@ -109,9 +109,12 @@ def _is_kept(sketch: Sketch, statement: ast.stmt, moved: ast.expr, depth: int = 
     if depth <= 0:
         return False
     if isinstance(moved, ast.Name):
+        bindings = sketch.bindings(moved.id, statement)
+        if any(isinstance(item.statement, ast.ImportFrom) for item in bindings):
+            return True  # a variable of another file
         return any(
             item.function is None or _is_kept(sketch, item.statement, _whole(item.value), depth - 1)
-            for item in sketch.bindings(moved.id, statement)
+            for item in bindings
             if item.kind is BindingKind.VALUE and item.value is not None
         )
     name = called_name(moved) if isinstance(moved, ast.Call) else ""

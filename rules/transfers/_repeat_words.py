@@ -68,6 +68,8 @@ def _is_kept(text: str, name: str, at: int) -> bool:
     if name.endswith("("):
         return f"def {name}" in text
     if not name.startswith("self."):
+        if name.isupper():
+            return True  # a constant, maybe of another file
         return name in _aliases(text) or (name in _of_module(text) and name not in _called(text))
     line = text[text.rfind("\n", 0, at) + 1 : at].lstrip()
     return name in _set(text) and name not in _called(text) and not line.startswith(f"{name} =")

@@ -62,7 +62,8 @@ class BooleanMaskInLoss(Rule):
     code = "TL216"
     name = "boolean-mask-in-loss"
     default = Default.INFO
-    words = ("torch", "[", ("loss", "Loss", "entropy", "criteri"))
+    words = ("[", ("loss", "Loss", "entropy", "criteri"))
+    project_words = ("torch",)
 
     @classmethod
     def may_concern(cls, text: str) -> bool:

@@ -56,7 +56,8 @@ class BuiltinOnTensor(Rule):
 
     code = "TL210"
     name = "builtin-on-tensor"
-    words = ("torch", ("sum(", "max(", "min(", "sorted(", "any(", "all("))
+    words = (("sum(", "max(", "min(", "sorted(", "any(", "all("),)
+    project_words = ("torch",)
     demo = ("GPU", "CPU")
 
     @classmethod

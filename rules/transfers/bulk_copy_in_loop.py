@@ -56,7 +56,8 @@ class BulkCopyInLoop(Rule):
     code = "TL215"
     name = "bulk-copy-in-loop"
     default = Default.OPT_IN
-    words = ("torch", re.compile(r"\.append\([^\n]{0,200}\.cpu\(\)"))
+    words = (re.compile(r"\.append\([^\n]{0,200}\.cpu\(\)"),)
+    project_words = ("torch",)
     demo = ("GPU",)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:

@@ -57,9 +57,9 @@ class DataDependentShape(Rule):
     name = "data-dependent-shape"
     default = Default.OPT_IN
     words = (
-        "torch",
         ("nonzero(", "argwhere(", "masked_select(", "unique", "bincount(", ".where(", "one_hot(", "repeat_interleave("),
     )
+    project_words = ("torch",)
     demo = ("GPU",)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:

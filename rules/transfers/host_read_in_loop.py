@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,10 @@ if TYPE_CHECKING:
 
     from ._host_reads import HostRead, WaitingStep
     from ._running import Running
+
+
+#: `int()` of the result of a method, such as `int(mask.sum())`; a pattern that begins with a literal is quick.
+_INT = re.compile(r"int\((?<=\bint\()[\w.]{1,60}\.\w{1,20}\(\)\)")
 
 
 class HostReadInLoop(Rule):
@@ -89,11 +94,8 @@ class HostReadInLoop(Rule):
 
     code = "TL201"
     name = "host-read-in-loop"
-    words = (
-        ("torch", "transformers", "backward("),
-        (".item()", ".data[0]", "float(", ".numpy()", ".tolist()", ".cpu()"),
-    )
-    project_words = (("backward(", "def training_step(", "def compute_loss("),)
+    words = ((".item()", ".data[0]", "float(", ".numpy()", ".tolist()", ".cpu()", _INT),)
+    project_words = (("torch", "transformers"), ("backward(", "def training_step(", "def compute_loss("))
     demo = ("GPU",)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:

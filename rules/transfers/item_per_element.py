@@ -67,7 +67,8 @@ class ItemPerElement(Rule):
 
     code = "TL209"
     name = "item-per-element"
-    words = (("torch", "transformers"), "for ", (".item()", "float(", "int(", "range(", ".cpu()"))
+    words = ("for ", (".item()", "float(", "int(", "range(", ".cpu()"))
+    project_words = (("torch", "transformers"),)
     demo = ("GPU", "CPU")
 
     @classmethod

@@ -77,7 +77,8 @@ class ModuleMoveInLoop(Rule):
 
     code = "TL208"
     name = "module-move-in-loop"
-    words = (("torch", "import *"), (".to(", ".cuda(", ".type_as(", ".type("))
+    words = ((".to(", ".cuda(", ".type_as(", ".type("),)
+    project_words = ("torch",)
     demo = ("GPU",)
 
     @classmethod

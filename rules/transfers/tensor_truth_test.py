@@ -70,8 +70,9 @@ class TensorTruthTest(Rule):
 
     code = "TL203"
     name = "tensor-truth-test"
-    words = ("torch",)
+    words = (("if", "while", "assert", "and", "or", "not"),)
     project_words = (
+        "torch",
         ("backward(", "self.training", "def training_step(", "def compute_loss(", re.compile(r"class \w*Loss\w*\(")),
     )
     demo = ("GPU",)

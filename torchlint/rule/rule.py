@@ -67,6 +67,7 @@ class Rule:
     #: a pattern must match somewhere.
     words: ClassVar[Words] = ()
     #: The same for the text of the file together with what it is analysed with: the evidence may be in another file.
+    #: `words` name the place that is reported; words that only show why, such as `torch`, belong here.
     project_words: ClassVar[Words] = ()
     #: Whether it reports in files that test code: in a folder `tests`, or with a test library.
     in_tests: ClassVar[bool] = False
