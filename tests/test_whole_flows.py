@@ -61,3 +61,129 @@ def test_a_list_is_filled_with_tuples_of_loaders(
     main = FOLDS.replace("{filled}", filled).replace("{taken}", taken)
     files = {"data": DATA, "engine": ENGINE, "main": main.replace("{used}", used)}
     assert rows_of(tmp_path, files, "data", "TL101") == expected
+
+
+FIELDS = """\
+from collections import namedtuple
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+
+from torch.utils.data import DataLoader
+from photos import Photos
+
+
+@dataclass
+class Loaders:
+    train: DataLoader
+    val: DataLoader = None
+    extra: list = field(default_factory=list)
+
+
+@dataclass
+class MoreLoaders(Loaders):
+    test: DataLoader = None
+
+
+class Settings(Base):
+    train: DataLoader
+
+
+def build(*rest):
+    return {made}
+"""
+USED = """\
+import torch
+from fields import build
+from engine import train
+from nets import make_net
+
+model = make_net().cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+loaders = build()
+train(model, {used}, optimizer)
+"""
+MADE = "DataLoader(Photos())"
+
+
+@pytest.mark.parametrize(
+    ("made", "used", "expected"),
+    [
+        (f"Loaders(train={MADE})", "build().train", [26]),
+        (f"Loaders({MADE}, val=None)", "loaders.train", [26]),
+        (f"MoreLoaders(None, None, [], {MADE})", "loaders.test", [26]),
+        (f"Settings(train={MADE})", "loaders.train", [26]),
+        (f"SimpleNamespace(train={MADE})", "build().train", [26]),
+        (f"Loaders(train={MADE})", "build().val", []),
+        (f"MoreLoaders(None, None, [], {MADE})", "loaders.train", []),
+        (f"Loaders(*[{MADE}, None])", "loaders.train", []),
+        (f"SimpleNamespace(train={MADE})", "build().val", []),
+    ],
+)
+def test_a_loader_is_a_field(tmp_path: Path, made: str, used: str, expected: list[int]) -> None:
+    files = {"fields": FIELDS.replace("{made}", made), "engine": ENGINE, "main": USED.replace("{used}", used)}
+    assert rows_of(tmp_path, files, "fields", "TL101") == expected
+
+
+CONFIG = """\
+from dataclasses import dataclass, field
+
+import yaml
+
+
+@dataclass
+class Data:
+    workers: int = 0
+
+
+@dataclass
+class Config:
+    data: Data = {default}
+
+
+def read():
+    return {made}
+"""
+CONFIGURED = """\
+import torch
+from config import Config, Data, read
+from engine import train
+from nets import make_net
+from photos import Photos
+from torch.utils.data import DataLoader
+
+cfg = read()
+{before}
+loader = DataLoader(Photos(), batch_size=64, num_workers=cfg.data.workers)
+model = make_net().cuda()
+train(model, loader, torch.optim.SGD(model.parameters(), lr=0.1))
+"""
+
+
+@pytest.mark.parametrize(
+    ("default", "made", "before", "expected"),
+    [
+        ("field(default_factory=Data)", "Config()", "", [10]),
+        ("field(default_factory=lambda: Data(workers=0))", "Config()", "", [10]),
+        ("None", "Config(Data())", "", [10]),
+        ("field(default_factory=lambda: Data(workers=4))", "Config(data=Data(0))", "", [10]),
+        ("field(default_factory=lambda: Data(workers=4))", "Config()", "", []),
+        ("field(default_factory=Data)", "Config(Data(4))", "", []),
+        ("field(default_factory=Data)", "Config(Data(**yaml.safe_load('data.yaml')))", "", []),
+        ("field(default_factory=Data)", "Config(**yaml.safe_load('all.yaml'))", "", []),
+        ("field(default_factory=Data)", "Config(yaml.safe_load('data.yaml'))", "", []),
+        ("field(default_factory=Data)", "tyro.cli(Config)", "", []),
+        ("field(default_factory=Data)", "Config()", "cfg.data.workers = 4", []),
+        ("field(default_factory=Data)", "Config()", "cfg.data = Data(4)", []),
+        ("field(default_factory=Data)", "Config()", "setattr(cfg.data, key, 4)", []),
+        ("field(default_factory=make_data)", "Config()", "", []),
+    ],
+)
+def test_a_setting_is_in_a_part_of_a_configuration(
+    tmp_path: Path, default: str, made: str, before: str, expected: list[int]
+) -> None:
+    files = {
+        "config": CONFIG.replace("{default}", default).replace("{made}", made),
+        "engine": ENGINE,
+        "main": CONFIGURED.replace("{before}", before),
+    }
+    assert rows_of(tmp_path, files, "main", "TL101") == expected
