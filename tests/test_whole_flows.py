@@ -187,3 +187,63 @@ def test_a_setting_is_in_a_part_of_a_configuration(
         "main": CONFIGURED.replace("{before}", before),
     }
     assert rows_of(tmp_path, files, "main", "TL101") == expected
+
+
+BASED = """\
+class Base:
+    def __init__(self, model, loader=None, device="cpu"):
+        self.model = model
+        self.loader = loader
+        self.device = device
+"""
+DERIVED = """\
+import torch
+from base import Base
+from data import build_loader
+from nets import make_net
+
+
+class Trainer(Base):
+    def __init__(self, {params}):
+        super().__init__({passed})
+
+    def run(self):
+        optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+        for images, labels in self.loader:
+            optimizer.zero_grad()
+            self.model(images.to(self.device), labels.to(self.device)).mean().backward()
+            optimizer.step()
+
+
+Trainer({given}).run()
+"""
+LOADER = "build_loader('train')"
+
+
+@pytest.mark.parametrize(
+    ("params", "passed", "given", "expected"),
+    [
+        ("*args", "*args", f"make_net(), {LOADER}, 'cuda'", [6]),
+        ("*args, **kw", "*args, **kw", f"make_net(), {LOADER}, 'cuda'", [6]),
+        ("*args, **kw", "*args, **kw", f"make_net(), {LOADER}, device='cuda'", [6]),
+        ("*args, **kw", "*args, **kw", f"make_net(), loader={LOADER}, device='cuda'", [6]),
+        ("name, *args, **kw", "*args, **kw", f"'net', make_net(), {LOADER}, device='cuda'", [6]),
+        ("*args, **kw", "*args, device='cuda', **kw", f"make_net(), {LOADER}", [6]),
+        ("*args", "*args", f"make_net(), {LOADER}, 'cpu'", []),
+        ("*args", "*args", f"make_net(), {LOADER}", []),
+        ("*args, **kw", "*args, **kw", f"make_net(), device='cuda', other={LOADER}", []),
+        ("*args", "*args", f"make_net(), None, 'cuda', {LOADER}", []),
+        ("*args", "*args[1:]", f"make_net(), {LOADER}, 'cuda'", []),
+    ],
+)
+def test_a_constructor_passes_all_its_arguments_on(
+    tmp_path: Path, params: str, passed: str, given: str, expected: list[int]
+) -> None:
+    main = DERIVED.replace("{params}", params).replace("{passed}", passed).replace("{given}", given)
+    assert rows_of(tmp_path, {"data": DATA, "base": BASED, "main": main}, "data", "TL101") == expected
+
+
+def test_a_constructor_passes_on_what_calls_of_several_lengths_give(tmp_path: Path) -> None:
+    main = DERIVED.replace("{params}", "*args").replace("{passed}", "*args")
+    main = main.replace("{given}", f"make_net(), {LOADER}, 'cuda'") + "Trainer(make_net(), make()).run()\n"
+    assert rows_of(tmp_path, {"data": DATA, "base": BASED, "main": main}, "data", "TL101") == [6]
