@@ -247,3 +247,34 @@ def test_a_constructor_passes_on_what_calls_of_several_lengths_give(tmp_path: Pa
     main = DERIVED.replace("{params}", "*args").replace("{passed}", "*args")
     main = main.replace("{given}", f"make_net(), {LOADER}, 'cuda'") + "Trainer(make_net(), make()).run()\n"
     assert rows_of(tmp_path, {"data": DATA, "base": BASED, "main": main}, "data", "TL101") == [6]
+
+
+LOADED = """\
+import importlib
+import sys
+
+import torch
+from engine import train
+from nets import make_net
+
+{before}
+model = make_net().cuda()
+train(model, {loader}, torch.optim.SGD(model.parameters(), lr=0.1))
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "loader", "expected"),
+    [
+        ("", "importlib.import_module('data').build_loader('train')", [6]),
+        ("data = importlib.import_module('data')", "data.build_loader('train')", [6]),
+        ("data = importlib.import_module('parts.data')", "data.build_loader('train')", []),
+        ("data = importlib.import_module(sys.argv[1])", "data.build_loader('train')", []),
+        ("data = importlib.import_module('data', 'parts')", "data.build_loader('train')", []),
+        ("data = importlib.import_module('data')\ndata = read(data)", "data.build_loader('train')", []),
+        ("import_module = read\ndata = import_module('data')", "data.build_loader('train')", []),
+    ],
+)
+def test_a_module_is_imported_by_a_literal(tmp_path: Path, before: str, loader: str, expected: list[int]) -> None:
+    main = LOADED.replace("{before}", before).replace("{loader}", loader)
+    assert rows_of(tmp_path, {"data": DATA, "engine": ENGINE, "main": main}, "data", "TL101") == expected
