@@ -278,3 +278,55 @@ train(model, {loader}, torch.optim.SGD(model.parameters(), lr=0.1))
 def test_a_module_is_imported_by_a_literal(tmp_path: Path, before: str, loader: str, expected: list[int]) -> None:
     main = LOADED.replace("{before}", before).replace("{loader}", loader)
     assert rows_of(tmp_path, {"data": DATA, "engine": ENGINE, "main": main}, "data", "TL101") == expected
+
+
+RUNNER = """\
+import torch
+from nets import make_net
+
+
+class Runner:
+    def __init__(self, make, step=None, count=1):
+        self.make = make
+        self.step = step
+        self.count = count
+
+    def go(self):
+        model = make_net().cuda()
+        self.step(model, self.make('train'), torch.optim.SGD(model.parameters(), lr=0.1))
+
+
+class LongRunner(Runner):
+    def again(self):
+        model = make_net().cuda()
+        self.step(model, self.make('val'), torch.optim.SGD(model.parameters(), lr=0.1))
+
+
+class Other:
+    def go(self):
+        self.step(make_net().cuda(), self.make('train'), None)
+"""
+GIVEN = """\
+from data import build_loader
+from engine import train
+from runner import LongRunner, Other, Runner
+
+{used}
+"""
+
+
+@pytest.mark.parametrize(
+    ("used", "expected"),
+    [
+        ("Runner(build_loader, train).go()", [6]),
+        ("Runner(make=build_loader, step=train).go()", [6]),
+        ("LongRunner(build_loader, train).again()", [6]),
+        ("Runner(build_loader, print).go()", []),
+        ("Runner(build_loader, count=train).go()", []),
+        ("Runner(read, train).go()", []),
+        ("Other(build_loader, train).go()", []),
+    ],
+)
+def test_a_constructor_is_given_functions(tmp_path: Path, used: str, expected: list[int]) -> None:
+    files = {"data": DATA, "engine": ENGINE, "runner": RUNNER, "main": GIVEN.replace("{used}", used)}
+    assert rows_of(tmp_path, files, "data", "TL101") == expected

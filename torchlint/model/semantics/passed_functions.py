@@ -32,6 +32,9 @@ class Calls(Protocol):
     def method(self, definition: cst.CSTNode, name: str) -> cst.FunctionDef | None:
         """The method called ``name`` of a class or of its bases in the file."""
 
+    def lineage(self, definition: cst.CSTNode) -> tuple[cst.ClassDef, ...]:
+        """The class and those of its bases that the file defines."""
+
     def argument_of(self, call: cst.Call, function: cst.FunctionDef, param: cst.Param) -> cst.BaseExpression | None:
         """What ``call`` passes for ``param``."""
 
@@ -96,6 +99,8 @@ class PassedFunctions:
                 variable = self._names.variable(target.target)
                 if isinstance(target.target, cst.Name) and variable is not None:
                     yield from self._names.uses_in(*variable)
+                elif isinstance(target.target, cst.Attribute) and variable is not None:
+                    yield from self._kept_in(target.target.attr.value, variable[0], values)
             yield from self._items.taken(node)
         elif isinstance(parent, cst.DictElement):
             yield from self._items.taken(node)
@@ -107,6 +112,13 @@ class PassedFunctions:
                 yield from self._names.uses_in(self._tree.scopes[function], parent.name.value)
         elif isinstance(parent, cst.Arg):
             yield from self._as_parameter(node, parent, values)
+
+    def _kept_in(self, name: str, owner: Scope, values: Evaluator) -> Iterator[cst.CSTNode]:
+        """Where the attribute ``name`` of objects of a class is read: ``self.step`` of ``self.step = step``."""
+        for use in self._tree.attributes_named(name):
+            definition = values.of(use.value).definition
+            if definition is not None and owner.node in self._calls.lineage(definition):
+                yield use
 
     def _unpacked(self, element: cst.Element, values: Evaluator) -> Iterator[cst.CSTNode]:
         """Where what a tuple contains as ``element`` is used once it is unpacked: ``step, name = setup(mode)``."""
