@@ -115,7 +115,8 @@ class PassedFunctions:
 
     def _kept_in(self, name: str, owner: Scope, values: Evaluator) -> Iterator[cst.CSTNode]:
         """Where the attribute ``name`` of objects of a class is read: ``self.step`` of ``self.step = step``."""
-        for use in self._tree.attributes_named(name):
+        uses = self._tree.attributes_named(name)
+        for use in uses if len(uses) <= 4 * _MAX_USES else ():
             definition = values.of(use.value).definition
             if definition is not None and owner.node in self._calls.lineage(definition):
                 yield use
