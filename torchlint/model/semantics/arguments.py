@@ -128,6 +128,11 @@ class Arguments:
             if isinstance(above, cst.Call) and above.func is use and self.preparation(above) is call:
                 yield above
 
+    def extra(self, call: cst.Call, function: cst.FunctionDef) -> list[cst.BaseExpression]:
+        """What ``call``, a call of ``function``, passes for ``*args``; unpacked arguments are left out."""
+        first = max(self.places(function).values(), default=-1) + 1
+        return self.passed(call)[0][max(first, 0) :]
+
     def _unpacked(self, node: cst.BaseExpression) -> Iterator[tuple[str, cst.BaseExpression]]:
         """The entries of ``**options``, if that is a dictionary that is written once and only unpacked."""
         if isinstance(node, cst.Name):

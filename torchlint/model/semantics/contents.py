@@ -17,6 +17,8 @@ from torchlint.model.syntax.tree import Tree
 
 #: A container that is filled in more places is not looked into.
 _MAX_PLACES = 12
+#: Expressions that may be a loader, or a tuple or dict of loaders.
+_MAY_BE_LOADERS = (cst.Call, cst.Name, cst.Attribute, cst.Subscript, cst.Tuple, cst.List, cst.Dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +64,7 @@ class Contents:
         direct = [self._values.of(item.value) for item in items if len(item.keys) == 1]
         nested = [self._values.of(item.value) for item in items if len(item.keys) == 2]
         for values in ([*others, *direct], direct or others):
-            if (each := join_items(values)).kind is Kind.LOADER:
+            if _has_loaders(each := join_items(values)):
                 return Value(Kind.SEQUENCE, each=each)
         inside = join(nested)
         return Value(Kind.SEQUENCE, each=Value(Kind.SEQUENCE, each=inside)) if inside.kind is Kind.LOADER else None
@@ -120,6 +122,12 @@ class Contents:
                 keys = (index.value if isinstance(index, cst.Index) else None, *keys)
                 container = container.value
             variable = self._names.variable(container)
-            if variable is not None and isinstance(value, (cst.Call, cst.Name, cst.Attribute, cst.Subscript)):
+            if variable is not None and isinstance(value, _MAY_BE_LOADERS):
                 found.setdefault(variable, []).append(_Item(value, keys))
         return found
+
+
+def _has_loaders(value: Value) -> bool:
+    """Whether a value is a loader, or a tuple, list or dict with loaders: ``folds.append((train, val))``."""
+    inside = value.elements if value.each is None else (*value.elements, value.each)
+    return value.kind is Kind.LOADER or (value.kind is Kind.SEQUENCE and any(map(_has_loaders, inside)))

@@ -330,13 +330,8 @@ class Definitions(Classes):
 
     def extra_arguments(self, function: cst.FunctionDef, values: Evaluator) -> list[cst.BaseExpression]:
         """What the calls in the file pass for ``*args``; unpacked arguments are left out."""
-        places = self.arguments.places(function)
-        first = max(places.values(), default=-1) + 1
-        return [
-            given
-            for call in self.callers(function, values).calls
-            for given in self.arguments.passed(call)[0][max(first, 0) :]
-        ]
+        calls = self.callers(function, values).calls
+        return [given for call in calls for given in self.arguments.extra(call, function)]
 
     def argument_of(self, call: cst.Call, function: cst.FunctionDef, param: cst.Param) -> cst.BaseExpression | None:
         """What ``call``, a call of ``function``, passes for ``param``; None if nothing, or if it is unpacked."""

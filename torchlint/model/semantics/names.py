@@ -9,11 +9,11 @@ from typing import TypeAlias
 
 import libcst as cst
 
-from torchlint.model.semantics.knowledge import CANONICAL, STAR_EXPORTS
+from torchlint.model.semantics.knowledge import CANONICAL, IMPORT_MODULE, STAR_EXPORTS
 from torchlint.model.semantics.links import Links, names_bound_by
 from torchlint.model.syntax.climbing import nearest
-from torchlint.model.syntax.dotted import base_of, dotted_name
-from torchlint.model.syntax.literals import is_none
+from torchlint.model.syntax.dotted import base_of, dotted_name, last_name
+from torchlint.model.syntax.literals import is_none, value_of
 from torchlint.model.syntax.scopes import Binding, Scope
 from torchlint.model.syntax.tree import Tree
 
@@ -117,17 +117,27 @@ class Names:
             head = head.value
         found: list[Scope] = []
         for name in self._items_of(head) if type(head) is cst.Subscript else (head,):
-            if type(name) is not cst.Name:
+            imported = self._imported(name)
+            if imported is None:
                 return []
-            bound = self._bound_before(name)
-            if not bound or bound[0].kind != "import":
-                return []
-            if any(item.kind != "import" or item.imported != bound[0].imported for item in bound):
-                return []  # `import models.vae` and `import models.gan` both bind `models`
-            imported = ".".join([bound[0].imported, *reversed(parts)])
-            module = self._links.module(imported, self._tree.root_of(bound[0].node))
+            module = self._links.module(".".join([imported[0], *reversed(parts)]), self._tree.root_of(imported[1]))
             found += [module] if module is not None else []
         return found
+
+    def _imported(self, node: cst.CSTNode) -> tuple[str, cst.CSTNode] | None:
+        """The module that ``node`` is imported as, and what imports it; also by ``import_module("models.vae")``."""
+        if type(node) is cst.Call:
+            given = node.args[0].value if len(node.args) == 1 and last_name(node.func) == "import_module" else None
+            text = value_of(given) if isinstance(given, cst.SimpleString) else None
+            return (text, node) if isinstance(text, str) and self.resolve(node.func) == IMPORT_MODULE else None
+        bound = self._bound_before(node) if type(node) is cst.Name else []
+        if len(bound) == 1 and bound[0].kind == "assign" and not bound[0].path and type(bound[0].value) is cst.Call:
+            return self._imported(bound[0].value)
+        if not bound or bound[0].kind != "import":
+            return None
+        if any(item.kind != "import" or item.imported != bound[0].imported for item in bound):
+            return None  # `import models.vae` and `import models.gan` both bind `models`
+        return bound[0].imported, bound[0].node
 
     def modules_named(self, scope: Scope, parts: list[str]) -> list[Scope]:
         """The modules that ``models.net`` may be in a scope, for the parts ``models`` and ``net``."""

@@ -40,11 +40,11 @@ class ParameterValues:
             given = self._definitions.argument_of(call, function, param)
             if given is not None:
                 found.append(self._values.of(given))
-            elif any(item.star == "*" for item in call.args):
+                continue
+            if any(item.star == "*" for item in call.args):
                 found += self._unpacked(call, function, param)
-            else:
-                entries = self._definitions.arguments.unpacked(call, param)
-                found += [self._values.of(value) for value in entries.values] if entries is not None else []
+            entries = self._definitions.arguments.unpacked(call, param)
+            found += [self._values.of(value) for value in entries.values] if entries is not None else []
         return found + [iterated(self._values.of(items)) for items in self._mappings.items_for(function, param)]
 
     def of_lambda(self, param: cst.Param) -> list[Value]:
@@ -129,18 +129,23 @@ class ParameterValues:
                 yield self._values.of(behind[-left])
                 return
         value = self._values.of(call.args[star].value)
-        if value.kind is Kind.BATCH or value.role is Role.BATCH or value.elements:
+        if value.kind is Kind.BATCH or value.role is Role.BATCH:
             yield unpacked(value, (place - star,))
+        rows = value.shapes or ((value.elements,) if value.elements else ())
+        yield from (row[place - star] for row in rows if place - star < len(row))
 
     def extra(self, function: cst.FunctionDef, param: cst.Param) -> Value:
         """What the callers of a function give to its parameter ``*args``, or to ``**kwargs`` if that is a batch."""
         if param is not function.params.star_arg:
             return self._extra_keywords(function)
-        found = [self._values.of(item) for item in self._definitions.extra_arguments(function, self._values)]
+        rows: list[Value] = []
         for call in self._definitions.callers(function, self._values).calls:
             starred = [item.value for item in call.args if item.star == "*"]
-            found += [iterated(self._values.of(item)) for item in starred]
-        return Value(Kind.SEQUENCE, each=join(found)) if found else UNKNOWN
+            given = tuple(map(self._values.of, self._definitions.arguments.extra(call, function)))
+            found = [*given, *(iterated(self._values.of(item)) for item in starred)]
+            if found:
+                rows.append(Value(Kind.SEQUENCE, elements=() if starred else given, each=join(found)))
+        return join(rows) if rows else UNKNOWN
 
     def _extra_keywords(self, function: cst.FunctionDef) -> Value:
         given = [(item.star, self._values.of(item.value)) for item in self.extra_keywords(function)]

@@ -33,6 +33,9 @@ class Calls(Protocol):
     def method(self, definition: cst.CSTNode, name: str) -> cst.FunctionDef | None:
         """The method called ``name`` of a class or of its bases in the file."""
 
+    def lineage(self, definition: cst.CSTNode) -> tuple[cst.ClassDef, ...]:
+        """The class and those of its bases that the file defines."""
+
     def argument_of(self, call: cst.Call, function: cst.FunctionDef, param: cst.Param) -> cst.BaseExpression | None:
         """What ``call`` passes for ``param``."""
 
@@ -98,6 +101,8 @@ class PassedFunctions:
                 variable = self._names.variable(target.target)
                 if isinstance(target.target, cst.Name) and variable is not None:
                     yield from self._names.uses_in(*variable)
+                elif isinstance(target.target, cst.Attribute) and variable is not None:
+                    yield from self._kept_in(target.target.attr.value, variable[0], values)
             yield from self._items.taken(node)
         elif isinstance(parent, cst.DictElement):
             yield from self._items.taken(node)
@@ -110,6 +115,14 @@ class PassedFunctions:
         elif isinstance(parent, cst.Arg):
             yield from (call.func for call in self._arguments.prepared(parent))
             yield from self._as_parameter(node, parent, values)
+
+    def _kept_in(self, name: str, owner: Scope, values: Evaluator) -> Iterator[cst.CSTNode]:
+        """Where the attribute ``name`` of objects of a class is read: ``self.step`` of ``self.step = step``."""
+        uses = self._tree.attributes_named(name)
+        for use in uses if len(uses) <= 4 * _MAX_USES else ():
+            definition = values.of(use.value).definition
+            if definition is not None and owner.node in self._calls.lineage(definition):
+                yield use
 
     def _unpacked(self, element: cst.Element, values: Evaluator) -> Iterator[cst.CSTNode]:
         """Where what a tuple contains as ``element`` is used once it is unpacked: ``step, name = setup(mode)``."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import libcst as cst
 
@@ -48,7 +49,7 @@ class Subscripts:
         if base.kind is Kind.SEQUENCE and base.each is not None:
             index = node.slice[0].slice
             if not isinstance(index, cst.Index):
-                return base
+                return _sliced(base, index)
             if base.each.kind in (Kind.FUNCTION, Kind.CLASS) and self._items.knows(node):
                 return self._stored_as(node)
             if base.each.kind is Kind.LOADER:
@@ -75,3 +76,13 @@ class Subscripts:
     def _stored_as(self, node: cst.Subscript) -> Value:
         """What a program puts into a dict as the item ``node``."""
         return join([self._values.of(value) for value in self._items.of(node)])
+
+
+def _sliced(base: Value, node: cst.BaseSlice) -> Value:
+    """What ``args[1:]`` has of the elements of a sequence; none of those with bounds that are not literals."""
+    given = (node.lower, node.upper, node.step) if isinstance(node, cst.Slice) else (None,) * 3
+    bounds = [integer(bound) if bound is not None else None for bound in given]
+    if any((bound is None) != (value is None) for bound, value in zip(given, bounds, strict=True)) or 0 in bounds[2:]:
+        return replace(base, elements=(), shapes=())
+    taken = slice(*bounds)
+    return replace(base, elements=base.elements[taken], shapes=tuple(row[taken] for row in base.shapes))

@@ -15,6 +15,7 @@ from torchlint.model.semantics.compounds import compound_value
 from torchlint.model.semantics.contents import Contents
 from torchlint.model.semantics.definitions import Definitions
 from torchlint.model.semantics.engines import Engines
+from torchlint.model.semantics.fields import Fields
 from torchlint.model.semantics.guesses import Guesses
 from torchlint.model.semantics.handed_back import HandedBack
 from torchlint.model.semantics.knowledge import Kind
@@ -81,6 +82,7 @@ class Values:
         self.handed_back = HandedBack(names, definitions, self.reaching)
         self.parameter_values = ParameterValues(tree, names, definitions, self)
         self.records = Records(tree, names, definitions, self)
+        self._fields = Fields(tree, names, definitions, self)
         self._library = LibraryCalls(names, self)
 
     # -- entry points
@@ -233,7 +235,7 @@ class Values:
         if known is not None:
             return known
         if base.definition is not None and base.kind is not Kind.FUNCTION:
-            found = self._class_attribute(base.definition, attr, base.origins)
+            found = self._fields.given(base, attr) or self._class_attribute(base.definition, attr, base.origins)
             if found is not None:
                 return found
             if base.kind is Kind.MODULE and attr == "module":
@@ -245,20 +247,13 @@ class Values:
         if declared:
             return declared
         text = dotted_name(node)
-        if text is not None:
-            stored = self.stored(text)
-            if stored:
-                seen = self._once(("stored", text), lambda: self._join_stored(stored))
-                if seen:
-                    return seen
-            elif attr in self.records.names:
-                # ``self.args.device`` of ``args.device = ...``
-                seen = self._join_stored(self.records.stored_values(node))
-                if seen:
-                    return seen
-            if base.kind not in (Kind.TRAINER,):
-                return self._guesses.of(text)
-        return UNKNOWN
+        stored = self.stored(text) if text is not None else []
+        seen = UNKNOWN
+        if stored:
+            seen = self._once(("stored", text), lambda: self._join_stored(stored))
+        elif attr in self.records.names:  # ``self.args.device`` of ``args.device = ...``
+            seen = self._join_stored(self.records.stored_values(node))
+        return seen if seen or text is None or base.kind is Kind.TRAINER else self._guesses.of(text)
 
     def _join_stored(self, stored: list[cst.BaseExpression | None]) -> Value:
         return UNKNOWN if None in stored else join([self.of(value) for value in stored])

@@ -9,6 +9,7 @@ from functools import cached_property
 import libcst as cst
 
 from torchlint.model.semantics.definitions import Definitions
+from torchlint.model.semantics.fields import field_names, is_dataclass
 from torchlint.model.semantics.iterables import iterables
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.names import Names
@@ -24,8 +25,6 @@ from torchlint.model.syntax.tree import Tree
 
 #: Calls that may bind any name of a module, or call any function of it.
 _DO_ANYTHING = frozenset({"builtins.exec", "builtins.globals", "fire.Fire"})
-#: Decorators of classes whose instances are only made where a call is seen.
-_DATACLASSES = frozenset({"dataclasses.dataclass", "attr.s", "attrs.define", "attrs.frozen"})
 
 
 @dataclass(frozen=True)
@@ -259,11 +258,7 @@ class Written:
                 return None
         values += stored
         certain = base.is_of_one_class
-        decorators = {
-            self._names.resolve(item.decorator.func if isinstance(item.decorator, cst.Call) else item.decorator)
-            for item in definition.decorators
-        }
-        certain = certain and decorators <= _DATACLASSES
+        certain = certain and is_dataclass(self._names, definition)
         certain = certain and self._definitions.is_known_whole(definition)
         certain = (
             certain and not self._sets_any_attribute and (always or (inherited is not None and inherited.complete))
@@ -279,14 +274,7 @@ class Written:
         """
         if base.kind is Kind.CLASS or self._definitions.method(definition, "__init__") is not None:
             return [], False
-        fields = [
-            binding
-            for item in reversed(self._definitions.lineage(definition))
-            for bindings in self._tree.scopes[item].bindings.values()
-            for binding in bindings
-            if isinstance(binding.node, cst.AnnAssign)
-        ]
-        order = list(dict.fromkeys(binding.name for binding in fields))
+        order = field_names(self._tree, self._definitions, definition)
         found: list[cst.BaseExpression] = []
         calls = list(base.origins) or self._definitions.calls_of_class(definition)
         for call in calls:
