@@ -10,7 +10,7 @@ import pytest
 
 from torchlint import check_text
 from torchlint.model.module import Module
-from torchlint.model.semantics.dispatch import Dispatch
+from torchlint.model.program.dispatch import Dispatch
 from torchlint.model.training.steps import Steps
 from torchlint.rule import Diagnostic
 

@@ -6,8 +6,8 @@ import libcst as cst
 import pytest
 
 from torchlint.model.module import Module
+from torchlint.model.program.objects import ObjectFlow
 from torchlint.model.semantics.object_parts import Objects
-from torchlint.model.semantics.objects import ObjectFlow
 
 SEARCH = """\
 from torch import nn

@@ -10,7 +10,7 @@ from project_files import make
 
 from torchlint import check_text
 from torchlint.model.module import Module
-from torchlint.model.semantics.dispatch import Dispatch
+from torchlint.model.program.dispatch import Dispatch
 from torchlint.model.semantics.name_patterns import matches, pattern_of
 
 MAIN = """\

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import libcst as cst
 
 from torchlint.model.module import Module
+from torchlint.model.program.tensor_forms import METHODS
 from torchlint.model.semantics.knowledge import Kind
-from torchlint.model.semantics.tensor_forms import METHODS
 from torchlint.model.syntax.dotted import is_attribute_of_self, last_name
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.loops import is_backward

@@ -61,7 +61,7 @@ class ReentrantCheckpoint(Rule):
     demo = ("CPU",)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
-        from torchlint.model.semantics.version_checks import VersionChecks
+        from torchlint.model.program.version_checks import VersionChecks
         from torchlint.model.syntax.dotted import last_part
 
         for call in module.own_calls(_CHECKPOINT, _SEQUENTIAL):

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import libcst as cst
 
 from torchlint.model.module import Module
+from torchlint.model.program.switches import Switches
 from torchlint.model.semantics.knowledge import PARAMETERLESS, Kind
-from torchlint.model.semantics.switches import Switches
 from torchlint.model.syntax.calls import keywords_of
 from torchlint.model.syntax.dotted import last_part
 from torchlint.model.syntax.literals import is_true

@@ -11,9 +11,9 @@ from typing import TypeAlias
 import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
+from torchlint.model.program.objects import ObjectFlow
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.object_parts import SEALED, Object, Objects, encloses, enclosing
-from torchlint.model.semantics.objects import ObjectFlow
 from torchlint.model.syntax.dotted import prefixes
 
 from ._execution import Execution, expression_of

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.model.module import Module
-from torchlint.model.semantics.switches import Switch, Switches
+from torchlint.model.program.switches import Switch, Switches
 from torchlint.model.semantics.value import Device
 from torchlint.model.syntax.nodes import HANDLERS
 

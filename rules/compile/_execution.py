@@ -9,10 +9,10 @@ from functools import cached_property
 import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
+from torchlint.model.program.objects import ObjectFlow
+from torchlint.model.program.stores import Stores
+from torchlint.model.program.version_checks import VersionChecks
 from torchlint.model.semantics.object_parts import Object, Objects
-from torchlint.model.semantics.objects import ObjectFlow
-from torchlint.model.semantics.stores import Stores
-from torchlint.model.semantics.version_checks import VersionChecks
 
 from ._sites import Compile, CompileSites
 

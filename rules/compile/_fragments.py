@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import libcst as cst
 
 from torchlint.model.module import Module
-from torchlint.model.semantics.objects import ObjectFlow
+from torchlint.model.program.objects import ObjectFlow
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import last_part
 from torchlint.model.training.loops import Loops

@@ -7,8 +7,8 @@ import re
 import libcst as cst
 
 from torchlint.model.module import Module
+from torchlint.model.program.version_checks import VersionChecks
 from torchlint.model.semantics.knowledge import Kind
-from torchlint.model.semantics.version_checks import VersionChecks
 from torchlint.model.syntax.conditions import ConditionKind, conditions
 from torchlint.model.training.function_words import measuring
 from torchlint.model.training.loops import LoopKind, Loops

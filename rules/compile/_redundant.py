@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
-from torchlint.model.semantics.version_checks import VersionChecks
+from torchlint.model.program.version_checks import VersionChecks
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.main_guard import is_main_guard
 

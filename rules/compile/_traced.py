@@ -9,7 +9,7 @@ from functools import cached_property
 import libcst as cst
 
 from torchlint.model.module import Module
-from torchlint.model.semantics.objects import ObjectFlow
+from torchlint.model.program.objects import ObjectFlow
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.nodes import HANDLERS
 

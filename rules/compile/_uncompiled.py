@@ -6,12 +6,12 @@ import re
 
 import libcst as cst
 
-from torchlint.model.data.devices import Devices
 from torchlint.model.module import Module
 from torchlint.model.numerics.convolutions import Convolutions
 from torchlint.model.numerics.precision import Precision
+from torchlint.model.program.objects import ObjectFlow
 from torchlint.model.semantics.knowledge import Kind
-from torchlint.model.semantics.objects import ObjectFlow
+from torchlint.model.tensors.devices import Devices
 from torchlint.model.training.steps import TrainingLoop
 from torchlint.rule import Note
 

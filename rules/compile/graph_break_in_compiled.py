@@ -139,7 +139,7 @@ def _fix(module: Module, found: Break) -> Fix | None:
     """Delete a statement that only prints or logs."""
     import libcst as cst
 
-    from torchlint.model.semantics.effects import only_computes
+    from torchlint.model.program.effects import only_computes
     from torchlint.model.syntax.calls import keyword
 
     statement = edits.statement_of_call(module, found.node)

@@ -72,8 +72,8 @@ class MissingCompile(Rule):
     demo = ("GPU",)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
-        from torchlint.model.data.devices import Devices
         from torchlint.model.numerics.sizes import Sizes
+        from torchlint.model.tensors.devices import Devices
         from torchlint.model.training.constructors import Constructors
         from torchlint.model.training.steps import Steps
 

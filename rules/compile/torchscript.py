@@ -72,7 +72,7 @@ class Torchscript(Rule):
     since = (2, 0)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
-        from torchlint.model.semantics.version_checks import VersionChecks
+        from torchlint.model.program.version_checks import VersionChecks
 
         for node, name in _uses(module):
             if module.fact(VersionChecks).for_other_versions(node) or _is_one_of_two(module, node):

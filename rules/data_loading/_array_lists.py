@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import libcst as cst
 
 from torchlint.model.module import Module
+from torchlint.model.program.stores import Stores
 from torchlint.model.semantics.knowledge import Kind
-from torchlint.model.semantics.stores import Stores
 from torchlint.model.syntax.dotted import called_name
 from torchlint.model.syntax.scopes import Binding, unpacked
 

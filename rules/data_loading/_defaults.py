@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import libcst as cst
 
 from torchlint.model.module import Module
-from torchlint.model.semantics.config_files import ConfigFiles
-from torchlint.model.semantics.configuration import Configuration
+from torchlint.model.program.config_files import ConfigFiles
+from torchlint.model.program.configuration import Configuration
 from torchlint.model.syntax.calls import Argument, Call, Presence
 from torchlint.rule import Note
 

@@ -11,11 +11,11 @@ import libcst as cst
 from torchlint.model.data.loaders import Loaders
 from torchlint.model.data.loading import Loading
 from torchlint.model.module import Module
-from torchlint.model.semantics.configuration import Configuration
-from torchlint.model.semantics.dispatch import Dispatch
+from torchlint.model.program.configuration import Configuration
+from torchlint.model.program.dispatch import Dispatch
+from torchlint.model.program.options import Options
 from torchlint.model.semantics.iterables import iterables
 from torchlint.model.semantics.knowledge import Kind
-from torchlint.model.semantics.options import Options
 from torchlint.model.semantics.value import Value, iterated
 from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.dotted import called_name, dotted_name, is_attribute_of_self, last_part

@@ -11,8 +11,8 @@ import libcst as cst
 from torchlint.model.data.loaders import Loaders
 from torchlint.model.data.loading import Loading
 from torchlint.model.module import Module
-from torchlint.model.semantics.dispatch import Dispatch
-from torchlint.model.semantics.invariance import Invariance
+from torchlint.model.program.dispatch import Dispatch
+from torchlint.model.program.invariance import Invariance
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.conditions import ConditionKind, conditions

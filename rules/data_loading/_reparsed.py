@@ -9,7 +9,7 @@ from typing import TypeAlias
 import libcst as cst
 
 from torchlint.model.module import Module
-from torchlint.model.semantics.dispatch import Dispatch
+from torchlint.model.program.dispatch import Dispatch
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.conditions import ConditionKind, conditions
 from torchlint.model.syntax.dotted import dotted_name

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from torchlint.model.data.devices import Devices
 from torchlint.model.data.loaders import Loaders
 from torchlint.model.module import Module
-from torchlint.model.semantics.configuration import Configuration
+from torchlint.model.program.configuration import Configuration
 from torchlint.model.syntax.calls import keyword
 from torchlint.model.syntax.dotted import called_name
+from torchlint.model.tensors.devices import Devices
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.loops import LoopKind, Loops
 

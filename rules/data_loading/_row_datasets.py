@@ -13,7 +13,7 @@ from torchlint.model.data.loaders import Loaders
 from torchlint.model.data.loading import Loading
 from torchlint.model.module import Module
 from torchlint.model.numerics.sizes import Sizes
-from torchlint.model.semantics.configuration import Configuration
+from torchlint.model.program.configuration import Configuration
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Device
 from torchlint.model.syntax.calls import Call

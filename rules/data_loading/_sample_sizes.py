@@ -10,7 +10,7 @@ import libcst as cst
 
 from torchlint.model.data.loaders import Loaders
 from torchlint.model.forest import Forest, ForestFact
-from torchlint.model.semantics.configuration import Configuration
+from torchlint.model.program.configuration import Configuration
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.dotted import dotted_name, last_name

@@ -11,7 +11,7 @@ import libcst as cst
 from torchlint.model.data.loaders import Loaders
 from torchlint.model.data.loading import Consumer, Loading
 from torchlint.model.module import Module
-from torchlint.model.semantics.configuration import Configuration
+from torchlint.model.program.configuration import Configuration
 from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.climbing import nearest
 from torchlint.model.syntax.dotted import called_name

@@ -10,8 +10,8 @@ import libcst as cst
 from torchlint.model.data.lightning import Lightning
 from torchlint.model.data.loading import Loading
 from torchlint.model.module import Module
-from torchlint.model.semantics.config_files import ConfigFiles
-from torchlint.model.semantics.configuration import Configuration
+from torchlint.model.program.config_files import ConfigFiles
+from torchlint.model.program.configuration import Configuration
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Value
 from torchlint.model.syntax.calls import Call, keywords_of

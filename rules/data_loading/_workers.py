@@ -11,8 +11,8 @@ import libcst as cst
 from torchlint.model.data.loading import Loading
 from torchlint.model.data.memory import Memory
 from torchlint.model.module import Module
-from torchlint.model.semantics.config_files import ConfigFiles
-from torchlint.model.semantics.configuration import Configuration
+from torchlint.model.program.config_files import ConfigFiles
+from torchlint.model.program.configuration import Configuration
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.dotted import called_name, last_name

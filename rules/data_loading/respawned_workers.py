@@ -121,7 +121,7 @@ class RespawnedWorkers(Rule):
 
     def _is_absent(self, module: Module, call: Call) -> bool:
         """Whether nothing passes `persistent_workers`, as far as the dictionary with `num_workers` can be seen."""
-        from torchlint.model.semantics.config_files import ConfigFiles
+        from torchlint.model.program.config_files import ConfigFiles
 
         found = call.entries("persistent_workers")
         if found.values or module.fact(ConfigFiles).passed(call.node, "persistent_workers"):
@@ -131,7 +131,7 @@ class RespawnedWorkers(Rule):
 
     def _origin(self, module: Module, call: Call) -> str:
         """The configuration file that sets the number of workers, as a text for a note; empty if none does."""
-        from torchlint.model.semantics.config_files import ConfigFiles
+        from torchlint.model.program.config_files import ConfigFiles
 
         files = module.fact(ConfigFiles)
         workers = call.entries("num_workers").values

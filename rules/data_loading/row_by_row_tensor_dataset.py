@@ -96,7 +96,7 @@ class RowByRowTensorDataset(Rule):
     def _fix(self, module: Module, found: RowLoader) -> Fix | None:
         import libcst as cst
 
-        from torchlint.model.data.devices import Devices
+        from torchlint.model.tensors.devices import Devices
 
         loader = found.loader
         data, size = loader.argument("dataset").value, loader.argument("batch_size").node

@@ -10,7 +10,7 @@ from enum import Enum
 import libcst as cst
 
 from torchlint.model.module import Module
-from torchlint.model.semantics.dispatch import Dispatch
+from torchlint.model.program.dispatch import Dispatch
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.climbing import climb, is_tested
 from torchlint.model.syntax.conditions import ConditionKind, conditions

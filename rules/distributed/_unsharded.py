@@ -11,7 +11,7 @@ import libcst as cst
 from torchlint.model.data.loaders import Loaders
 from torchlint.model.data.loading import Consumer, Loading
 from torchlint.model.module import Module
-from torchlint.model.semantics.switches import Switches
+from torchlint.model.program.switches import Switches
 from torchlint.model.syntax.calls import Call
 from torchlint.model.training.alternatives import mentions
 from torchlint.model.training.loops import LoopKind, Loops, is_backward, is_step

@@ -9,10 +9,10 @@ from functools import cached_property
 
 import libcst as cst
 
-from torchlint.model.data.devices import Devices
 from torchlint.model.module import Module
-from torchlint.model.semantics.configuration import Configuration
+from torchlint.model.program.configuration import Configuration
 from torchlint.model.syntax.calls import Call
+from torchlint.model.tensors.devices import Devices
 from torchlint.source.lexemes import code_of
 
 from ._alignment_words import FIXED, HALF, TRAINS

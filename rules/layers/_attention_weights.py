@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.model.module import Module
-from torchlint.model.semantics.objects import ObjectFlow
+from torchlint.model.program.objects import ObjectFlow
 
 _LAYER = "torch.nn.MultiheadAttention"
 #: Parameters that ask for weights, or that depend on whether they are computed.

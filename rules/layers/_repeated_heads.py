@@ -9,7 +9,7 @@ import libcst as cst
 
 from torchlint import edits
 from torchlint.model.module import Module
-from torchlint.model.semantics.effects import only_computes
+from torchlint.model.program.effects import only_computes
 from torchlint.model.syntax.calls import keyword
 from torchlint.model.syntax.dotted import called_name, last_name
 from torchlint.model.syntax.scopes import Binding, unpacked

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from torchlint.model.data.placement import Placement
 from torchlint.model.module import Module
-from torchlint.model.semantics.tensor_forms import TensorForms
+from torchlint.model.program.tensor_forms import TensorForms
 from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import dotted_name
 from torchlint.model.syntax.nodes import HANDLERS
+from torchlint.model.tensors.placement import Placement
 from torchlint.model.training.purpose import Purposes
 from torchlint.model.training.step_places import StepPlaces
 

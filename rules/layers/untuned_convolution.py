@@ -65,9 +65,9 @@ class UntunedConvolution(Rule):
     demo = ("GPU",)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
-        from torchlint.model.data.devices import Devices
         from torchlint.model.numerics.convolutions import Convolutions
-        from torchlint.model.semantics.reasons import Reasons
+        from torchlint.model.program.reasons import Reasons
+        from torchlint.model.tensors.devices import Devices
 
         runs = module.fact(Convolutions).forwards
         if not runs or module.fact(Convolutions).varies or module.fact(Reasons).is_reproducible:

@@ -8,9 +8,9 @@ from typing import TypeAlias
 import libcst as cst
 
 from torchlint.model.module import Module
+from torchlint.model.program.tensor_forms import TensorForms, compared
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.memo import CyclicMemo
-from torchlint.model.semantics.tensor_forms import TensorForms, compared
 from torchlint.model.syntax.climbing import climb, nearest
 from torchlint.model.syntax.dotted import last_name
 from torchlint.model.training.evaluation import Evaluation

@@ -9,9 +9,9 @@ from functools import cached_property
 
 import libcst as cst
 
-from torchlint.model.data.placement import Placement
 from torchlint.model.module import Module
 from torchlint.model.semantics.value import Device
+from torchlint.model.tensors.placement import Placement
 from torchlint.model.training.loops import Loop, LoopKind, Loops, is_backward
 from torchlint.model.training.networks import Networks
 from torchlint.model.training.purpose import Purposes

@@ -104,7 +104,7 @@ def _turns_on(call: Call) -> bool:
 
 def _is_always_on(module: Module, call: Call) -> bool:
     """Whether the call depends on no condition, and is in no function for debugging."""
-    from torchlint.model.semantics.switches import Switches
+    from torchlint.model.program.switches import Switches
     from torchlint.model.training.gradients import Gradients
 
     if module.fact(Switches).conditional(call.node) and not _is_where_training_is(module, call.node):

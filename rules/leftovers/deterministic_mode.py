@@ -60,7 +60,7 @@ class DeterministicMode(Rule):
     demo = ("GPU",)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
-        from torchlint.model.semantics.switches import Switches
+        from torchlint.model.program.switches import Switches
 
         if any(module.calls(*_COMPARISONS)):
             return

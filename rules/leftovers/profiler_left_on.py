@@ -92,7 +92,7 @@ def _block_of(module: Module, call: Call) -> cst.With | None:
     """The `with` block of the profiler, if it depends on no condition."""
     import libcst as cst
 
-    from torchlint.model.semantics.switches import Switches
+    from torchlint.model.program.switches import Switches
 
     item = module.tree.parent(call.node)
     block = module.tree.parent(item) if isinstance(item, cst.WithItem) else None

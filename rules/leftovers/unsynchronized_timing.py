@@ -71,7 +71,7 @@ class UnsynchronizedTiming(Rule):
     project_words = ("torch", "cuda", _CLOCKS)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
-        from torchlint.model.data.devices import Devices
+        from torchlint.model.tensors.devices import Devices
 
         from ._timing import Timing
 
@@ -91,8 +91,8 @@ class UnsynchronizedTiming(Rule):
 
     def _may_use_cuda(self, module: Module) -> bool:
         """Whether the file itself names CUDA, or moves something to a device that is not the CPU."""
-        from torchlint.model.data.placement import Placement
         from torchlint.model.semantics.value import Device
+        from torchlint.model.tensors.placement import Placement
 
         moves = module.fact(Placement).moves
         text = module.text[module.begin : module.end]

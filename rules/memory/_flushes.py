@@ -10,8 +10,8 @@ from functools import cached_property
 import libcst as cst
 
 from torchlint.model.module import Module
-from torchlint.model.semantics.device_tests import asks_for_device
-from torchlint.model.semantics.dispatch import Dispatch
+from torchlint.model.program.device_tests import asks_for_device
+from torchlint.model.program.dispatch import Dispatch
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.training.loops import is_backward, is_step
 from torchlint.model.training.networks import Networks

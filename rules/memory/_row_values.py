@@ -9,9 +9,9 @@ from enum import IntEnum
 import libcst as cst
 
 from torchlint.model.module import Module
+from torchlint.model.program.tensor_forms import METHODS, TensorForms
 from torchlint.model.semantics.iterables import iterables
 from torchlint.model.semantics.knowledge import Kind
-from torchlint.model.semantics.tensor_forms import METHODS, TensorForms
 from torchlint.model.semantics.value import Device, Role
 from torchlint.model.syntax.dotted import called_name
 

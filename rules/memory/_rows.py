@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import libcst as cst
 
 from torchlint.model.module import Module
-from torchlint.model.semantics.tensor_forms import TensorForms
+from torchlint.model.program.tensor_forms import TensorForms
 from torchlint.model.syntax.dotted import dotted_name
 
 from ._row_fills import RowFills, is_row

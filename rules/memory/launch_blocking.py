@@ -86,7 +86,7 @@ class LaunchBlocking(Rule):
     demo = ("GPU",)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
-        from torchlint.model.semantics.switches import Switches
+        from torchlint.model.program.switches import Switches
 
         if not module.uses_torch:
             return

@@ -93,8 +93,8 @@ def _is_tensor(module: Module, node: cst.BaseExpression) -> bool:
     """Whether ``node`` can only be a tensor; a batch, and the output of a network, may have several parts."""
     import libcst as cst
 
+    from torchlint.model.program.tensor_forms import TensorForms
     from torchlint.model.semantics.knowledge import Kind
-    from torchlint.model.semantics.tensor_forms import TensorForms
 
     plain = node
     while isinstance(plain, cst.Subscript):

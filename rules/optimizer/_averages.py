@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 import libcst as cst
 
 from torchlint.model.module import Module
-from torchlint.model.semantics.configuration import Configuration
-from torchlint.model.semantics.dispatch import Dispatch
+from torchlint.model.program.configuration import Configuration
+from torchlint.model.program.dispatch import Dispatch
+from torchlint.model.program.stores import Stores
 from torchlint.model.semantics.knowledge import Kind
-from torchlint.model.semantics.stores import Stores
 from torchlint.model.syntax.climbing import nearest
 from torchlint.model.syntax.dotted import called_name, dotted_name, is_attribute_of_self
 from torchlint.model.syntax.parameters import parameters_of

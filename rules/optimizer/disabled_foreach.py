@@ -78,7 +78,7 @@ class DisabledForeach(Rule):
     demo = ("GPU",)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
-        from torchlint.model.data.devices import Devices
+        from torchlint.model.tensors.devices import Devices
         from torchlint.model.training.alternatives import is_alternative, mentions
         from torchlint.model.training.purpose import Purposes
 

@@ -75,7 +75,7 @@ class UnfusedOptimizer(Rule):
     demo = ("GPU",)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
-        from torchlint.model.data.devices import Devices
+        from torchlint.model.tensors.devices import Devices
         from torchlint.model.training.alternatives import mentions
         from torchlint.model.training.gradients import Gradients
         from torchlint.model.training.purpose import Purposes

@@ -10,7 +10,7 @@ import libcst as cst
 from torchlint import edits
 from torchlint.edits import Edits
 from torchlint.model.module import Module
-from torchlint.model.semantics.version_checks import VersionChecks
+from torchlint.model.program.version_checks import VersionChecks
 from torchlint.model.syntax.climbing import nearest
 from torchlint.model.syntax.dotted import last_part
 from torchlint.model.syntax.nodes import TRIES

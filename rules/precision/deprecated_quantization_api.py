@@ -75,7 +75,7 @@ class DeprecatedQuantizationApi(Rule):
     since = (2, 8)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
-        from torchlint.model.semantics.version_checks import VersionChecks
+        from torchlint.model.program.version_checks import VersionChecks
         from torchlint.model.syntax.dotted import last_part
 
         for call in module.own_calls(*_NAMES):

@@ -140,9 +140,9 @@ class MissingAutocast(Rule):
         return module.target_torch is not None and module.target_torch < _WITH_BFLOAT16
 
     def _fix(self, module: Module, step: TrainingLoop) -> Fix | None:
-        from torchlint.model.data.devices import Devices
         from torchlint.model.numerics.mixed_writes import MixedWrites
         from torchlint.model.numerics.precision import Precision
+        from torchlint.model.tensors.devices import Devices
 
         from ._autocast_region import forward_and_loss
 

@@ -9,11 +9,11 @@ import libcst as cst
 from torchlint.model.data.batch_parts import BatchParts
 from torchlint.model.data.datasets import Datasets
 from torchlint.model.data.loading import Loading
-from torchlint.model.data.placement import Move
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.calls import Call, changes_in_place
 from torchlint.model.syntax.dotted import called_name
+from torchlint.model.tensors.placement import Move
 
 #: Kinds of items that the default collation converts to tensors, and kinds that are never moved.
 _PLAIN = (Kind.TENSOR, Kind.ARRAY, Kind.NUMBER, Kind.STRING)

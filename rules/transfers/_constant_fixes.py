@@ -5,10 +5,10 @@ from __future__ import annotations
 import libcst as cst
 
 from torchlint import edits
-from torchlint.model.data.placement import Placement
 from torchlint.model.module import Module
 from torchlint.model.syntax.calls import keyword
 from torchlint.model.syntax.dotted import dotted_name
+from torchlint.model.tensors.placement import Placement
 from torchlint.rule import Applicability, Fix
 
 from ._constant_values import ConstantValues, is_changed_at

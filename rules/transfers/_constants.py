@@ -9,10 +9,8 @@ from functools import cached_property
 
 import libcst as cst
 
-from torchlint.model.data.new_tensors import NewTensors
-from torchlint.model.data.placement import Placement
 from torchlint.model.module import Module
-from torchlint.model.semantics.dispatch import Dispatch
+from torchlint.model.program.dispatch import Dispatch
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.moves import device_of
 from torchlint.model.semantics.value import Device
@@ -21,6 +19,8 @@ from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import dotted_name, last_name, last_part
 from torchlint.model.syntax.literals import is_none
 from torchlint.model.syntax.nodes import HANDLERS
+from torchlint.model.tensors.new_tensors import NewTensors
+from torchlint.model.tensors.placement import Placement
 from torchlint.model.training.purpose import Purposes
 from torchlint.model.training.step_places import StepPlace, StepPlaces
 

@@ -6,12 +6,12 @@ from functools import cached_property
 
 import libcst as cst
 
-from torchlint.model.data.host_factories import NewTensor
-from torchlint.model.data.placement import Move
-from torchlint.model.data.returned_tensors import ReturnedTensors
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.value import Device
 from torchlint.model.syntax.dotted import is_attribute_of_self
+from torchlint.model.tensors.host_factories import NewTensor
+from torchlint.model.tensors.placement import Move
+from torchlint.model.tensors.returned_tensors import ReturnedTensors
 from torchlint.model.training.purpose import Purposes
 
 from ._tensor_targets import TensorTargets

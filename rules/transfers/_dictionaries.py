@@ -8,7 +8,7 @@ from functools import cached_property
 import libcst as cst
 
 from torchlint.model.module import Module
-from torchlint.model.semantics.dispatch import Dispatch
+from torchlint.model.program.dispatch import Dispatch
 from torchlint.model.syntax.dotted import index_of
 from torchlint.model.syntax.parameters import owner_of
 from torchlint.model.syntax.scopes import unpacked

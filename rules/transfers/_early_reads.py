@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import libcst as cst
 
 from torchlint.model.module import Module
+from torchlint.model.program.tensor_forms import METHODS
 from torchlint.model.semantics.moves import device_of
-from torchlint.model.semantics.tensor_forms import METHODS
 from torchlint.model.semantics.value import Device
 from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.climbing import climb

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import libcst as cst
 
 from torchlint.model.module import Module
+from torchlint.model.program.stores import Stores, trailing_name
+from torchlint.model.program.tensor_forms import TensorForms
 from torchlint.model.semantics.iterables import iterables
-from torchlint.model.semantics.stores import Stores, trailing_name
-from torchlint.model.semantics.tensor_forms import TensorForms
 from torchlint.model.semantics.value import Device
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import called_name, is_attribute_of_self

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torchlint.model.data.placement import Placement
 from torchlint.model.module import Module
-from torchlint.model.semantics.dispatch import Dispatch
+from torchlint.model.program.dispatch import Dispatch
+from torchlint.model.program.tensor_forms import TensorForms
 from torchlint.model.semantics.knowledge import Kind
-from torchlint.model.semantics.tensor_forms import TensorForms
 from torchlint.model.semantics.value import Device, Role
 from torchlint.model.syntax.dotted import called_name
 from torchlint.model.syntax.literals import is_none
 from torchlint.model.syntax.parameters import owner_of
+from torchlint.model.tensors.placement import Placement
 from torchlint.model.training.networks import Networks
 
 #: Functions and methods that give tuples, at least without further arguments.

@@ -9,15 +9,15 @@ from functools import cached_property
 
 import libcst as cst
 
-from torchlint.model.data.devices import Devices
-from torchlint.model.data.placement import Placement
 from torchlint.model.module import Module
-from torchlint.model.semantics.dispatch import Dispatch
+from torchlint.model.program.dispatch import Dispatch
+from torchlint.model.program.tensor_forms import TensorForms
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.moves import device_of
-from torchlint.model.semantics.tensor_forms import TensorForms
 from torchlint.model.semantics.value import Device, Role
 from torchlint.model.syntax.dotted import bare, called_name, dotted_name
+from torchlint.model.tensors.devices import Devices
+from torchlint.model.tensors.placement import Placement
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.host_training import HostTraining
 from torchlint.model.training.iterations import Iterations

@@ -8,13 +8,13 @@ from functools import cached_property
 import libcst as cst
 
 from torchlint.model.data.batch_parts import unwrapped
-from torchlint.model.data.new_tensors import NewTensors
-from torchlint.model.data.placement import Move, Placement
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Device
 from torchlint.model.syntax.parameters import first_parameter, owner_of
 from torchlint.model.syntax.scopes import Binding
+from torchlint.model.tensors.new_tensors import NewTensors
+from torchlint.model.tensors.placement import Move, Placement
 from torchlint.source.lexemes import comments_in
 
 from ._tensor_targets import TensorTargets

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 
 import libcst as cst
 
-from torchlint.model.data.placement import Move, Placement
 from torchlint.model.module import Module
-from torchlint.model.semantics.invariance import Invariance
+from torchlint.model.program.invariance import Invariance
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Device, Role
 from torchlint.model.syntax.dotted import base_of, dotted_name, last_part
+from torchlint.model.tensors.placement import Move, Placement
 from torchlint.model.training.iterations import Iterations
 from torchlint.model.training.loops import LoopKind, Loops
 from torchlint.model.training.purpose import Purposes

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torchlint.model.data.placement import Move
 from torchlint.model.module import Module
+from torchlint.model.program.stores import Stores
 from torchlint.model.semantics.knowledge import Kind
-from torchlint.model.semantics.stores import Stores
 from torchlint.model.semantics.value import named_device
 from torchlint.model.syntax.dotted import dotted_name
+from torchlint.model.tensors.placement import Move
 
 #: Annotations of a parameter that ``x.to(...)`` accepts only as a device.
 _PROMISES = frozenset({"torch.device", "builtins.str", "builtins.int", "torch.types.Device"})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from torchlint.model.data.creation import COMPUTING, FACTORIES, FILLING, JOINING, LEGACY, SAME_EVERYWHERE
+from torchlint.model.tensors.creation import COMPUTING, FACTORIES, FILLING, JOINING, LEGACY, SAME_EVERYWHERE
 from torchlint.rule.sketch import Sketch, root_of
 
 #: Keywords with which a factory makes a tensor elsewhere, or one that must be on the host.

@@ -7,7 +7,7 @@ from bisect import bisect_left
 from functools import lru_cache
 from operator import itemgetter
 
-from torchlint.model.data.creation import FACTORIES, JOINING, WINDOWS
+from torchlint.model.tensors.creation import FACTORIES, JOINING, WINDOWS
 from torchlint.source.lexemes import places
 
 _FACTORY = (

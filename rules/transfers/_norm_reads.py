@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import libcst as cst
 
 from torchlint.model.module import Module
-from torchlint.model.semantics.dispatch import Dispatch
+from torchlint.model.program.dispatch import Dispatch
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import called_name
 from torchlint.model.training.step_places import StepPlace, StepPlaces

@@ -11,16 +11,16 @@ import libcst as cst
 from torchlint.model.data.batch_parts import BatchParts
 from torchlint.model.data.loaders import Loaders
 from torchlint.model.data.loading import Loading
-from torchlint.model.data.placement import Move, Placement
 from torchlint.model.module import Module
-from torchlint.model.semantics.config_files import ConfigFiles
-from torchlint.model.semantics.configuration import Configuration
+from torchlint.model.program.config_files import ConfigFiles
+from torchlint.model.program.configuration import Configuration
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Device
 from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import last_name
 from torchlint.model.syntax.literals import is_none
+from torchlint.model.tensors.placement import Move, Placement
 from torchlint.model.training.loops import batch_origins
 
 from ._batch_trust import host_write, is_tensor_by_use, yields_only_tensors

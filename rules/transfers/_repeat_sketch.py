@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
-from torchlint.model.data.creation import WHOLE
+from torchlint.model.tensors.creation import WHOLE
 from torchlint.rule.bindings import BindingKind, Function
 from torchlint.rule.sketch import Sketch, called_name, dotted_name, root_of
 

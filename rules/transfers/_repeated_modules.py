@@ -7,15 +7,15 @@ from typing import TypeAlias
 
 import libcst as cst
 
-from torchlint.model.data.placement import Move
 from torchlint.model.module import Module
-from torchlint.model.semantics.dispatch import Dispatch
-from torchlint.model.semantics.invariance import Invariance
+from torchlint.model.program.dispatch import Dispatch
+from torchlint.model.program.invariance import Invariance
+from torchlint.model.program.stores import Stores
 from torchlint.model.semantics.knowledge import Kind
-from torchlint.model.semantics.stores import Stores
 from torchlint.model.syntax.climbing import nearest
 from torchlint.model.syntax.dotted import called_name, dotted_name, is_attribute_of_self, last_part
 from torchlint.model.syntax.scopes import COMPREHENSIONS
+from torchlint.model.tensors.placement import Move
 from torchlint.model.training.loops import LoopKind, Loops
 from torchlint.model.training.purpose import Purposes
 from torchlint.model.training.step_places import StepPlaces

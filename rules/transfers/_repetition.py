@@ -9,8 +9,8 @@ from itertools import islice
 import libcst as cst
 
 from torchlint.model.module import Module
+from torchlint.model.program.stores import Stores
 from torchlint.model.semantics.knowledge import Kind
-from torchlint.model.semantics.stores import Stores
 from torchlint.model.syntax.calls import is_super_call
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import called_name, dotted_name

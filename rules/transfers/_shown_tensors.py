@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import libcst as cst
 
 from torchlint.model.module import Module
+from torchlint.model.program.tensor_forms import TensorForms
 from torchlint.model.semantics.knowledge import GRADIENT_NORMS, Kind
 from torchlint.model.semantics.memo import CyclicMemo
-from torchlint.model.semantics.tensor_forms import TensorForms
 from torchlint.model.semantics.value import Device, Role
 from torchlint.model.syntax.dotted import bare, called_name, dotted_name, last_name
 from torchlint.model.syntax.scopes import Binding, unpacked

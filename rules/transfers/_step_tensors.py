@@ -9,9 +9,9 @@ from functools import cached_property
 import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
+from torchlint.model.program.tensor_forms import METHODS
 from torchlint.model.semantics.knowledge import GRADIENT_NORMS, Kind
 from torchlint.model.semantics.moves import moved_to
-from torchlint.model.semantics.tensor_forms import METHODS
 from torchlint.model.semantics.value import Device, Role, Value
 from torchlint.model.syntax.calls import keyword
 from torchlint.model.syntax.dotted import called_name, dotted_name

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import libcst as cst
 
 from torchlint.model.module import Module
+from torchlint.model.program.tensor_forms import REDUCING, TensorForms, compared
 from torchlint.model.semantics.knowledge import Kind
-from torchlint.model.semantics.tensor_forms import REDUCING, TensorForms, compared
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import called_name
 from torchlint.model.training.outputs import Outputs

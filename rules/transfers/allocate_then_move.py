@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     import libcst as cst
 
     from torchlint.edits import Edits
-    from torchlint.model.data.host_factories import NewTensor
-    from torchlint.model.data.placement import Move
     from torchlint.model.module import Module
+    from torchlint.model.tensors.host_factories import NewTensor
+    from torchlint.model.tensors.placement import Move
     from torchlint.rule.sketch import Sketch
 
 
@@ -130,8 +130,8 @@ class AllocateThenMove(Rule):
         return may_move_created(sketch)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
-        from torchlint.model.data.placement import Placement
         from torchlint.model.semantics.value import Device
+        from torchlint.model.tensors.placement import Placement
         from torchlint.model.training.purpose import Purposes
 
         from ._repetition import is_kept, is_once
@@ -176,8 +176,8 @@ class AllocateThenMove(Rule):
 
     def _found(self, module: Module) -> Iterator[tuple[Move, NewTensor]]:
         """The moves of tensors that may be new."""
-        from torchlint.model.data.new_tensors import NewTensors
-        from torchlint.model.data.placement import Placement
+        from torchlint.model.tensors.new_tensors import NewTensors
+        from torchlint.model.tensors.placement import Placement
 
         from ._copies import Copies
         from ._indirect import IndirectMoves

@@ -96,7 +96,7 @@ class BlockingTransfer(Rule):
             )
 
     def _notes(self, module: Module, copy: BlockingCopy) -> Iterator[Note]:
-        from torchlint.model.semantics.config_files import ConfigFiles
+        from torchlint.model.program.config_files import ConfigFiles
 
         from ._pinning import Pinning
 

@@ -117,7 +117,7 @@ def _only_runs_its_body(module: Module, statement: cst.CSTNode) -> bool:
     """Whether an ``if`` or ``for`` changes nothing but what its body changes."""
     import libcst as cst
 
-    from torchlint.model.semantics.effects import only_computes
+    from torchlint.model.program.effects import only_computes
 
     if isinstance(statement, cst.If):
         is_elif = isinstance(module.tree.parent(statement), cst.If)

@@ -7,12 +7,12 @@ import sys
 import libcst as cst
 
 from torchlint.model.data.datasets import Datasets
-from torchlint.model.data.placement import Placement
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Device, Value
 from torchlint.model.syntax.calls import keyword
 from torchlint.model.syntax.dotted import dotted_name
+from torchlint.model.tensors.placement import Placement
 
 #: How many names, attributes and functions data is followed through.
 _DEPTH = 5

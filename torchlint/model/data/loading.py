@@ -13,18 +13,18 @@ import libcst as cst
 
 from torchlint.model.data.batch_parts import BatchParts
 from torchlint.model.data.datasets import CudaWork, Datasets, ItemRole
-from torchlint.model.data.devices import Devices
 from torchlint.model.data.host_data import HostData
 from torchlint.model.data.lightning import FITS, Lightning
 from torchlint.model.data.loaders import Loaders
 from torchlint.model.data.memory import Memory
 from torchlint.model.forest import Forest, ForestFact
-from torchlint.model.semantics.dispatch import Dispatch
+from torchlint.model.program.dispatch import Dispatch
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Device, Role, iterated, named_device
 from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.dotted import called_name, last_name
 from torchlint.model.syntax.parameters import owner_of
+from torchlint.model.tensors.devices import Devices
 from torchlint.model.training import loops
 from torchlint.model.training.loops import Loops, batch_origins
 from torchlint.model.training.networks import Networks

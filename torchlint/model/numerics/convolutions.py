@@ -8,10 +8,10 @@ from functools import cached_property
 
 import libcst as cst
 
-from torchlint.model.data.devices import Devices
 from torchlint.model.module import Module
 from torchlint.model.numerics.layers import Layers, NetworkLayers
 from torchlint.model.syntax.dotted import dotted_name, last_part
+from torchlint.model.tensors.devices import Devices
 from torchlint.model.training.loops import Loops
 from torchlint.model.training.networks import Networks
 

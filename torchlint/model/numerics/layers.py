@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
+from torchlint.model.program.objects import ObjectFlow
 from torchlint.model.semantics.knowledge import PRODUCTS, Kind
-from torchlint.model.semantics.objects import ObjectFlow
 from torchlint.model.syntax.calls import Call, keywords_of
 from torchlint.model.syntax.dotted import last_part
 

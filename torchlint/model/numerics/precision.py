@@ -7,9 +7,6 @@ from functools import cached_property
 
 import libcst as cst
 
-from torchlint.model.data.devices import Devices
-from torchlint.model.data.new_tensors import NewTensors
-from torchlint.model.data.placement import Placement
 from torchlint.model.module import Module
 from torchlint.model.numerics.autocasts import Autocasts
 from torchlint.model.numerics.derivatives import Derivatives
@@ -23,6 +20,9 @@ from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.climbing import nearest
 from torchlint.model.syntax.dotted import dotted_name, last_name
 from torchlint.model.syntax.scopes import COMPREHENSIONS
+from torchlint.model.tensors.devices import Devices
+from torchlint.model.tensors.new_tensors import NewTensors
+from torchlint.model.tensors.placement import Placement
 from torchlint.model.training.data_flow import DataFlow
 from torchlint.model.training.host_training import HostTraining
 from torchlint.model.training.loops import Loops

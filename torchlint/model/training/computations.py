@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torchlint.model.data.creation import COMPUTING, SAME_EVERYWHERE
 from torchlint.model.forest import Forest, ForestFact
+from torchlint.model.program.tensor_forms import MAKING, METHODS
 from torchlint.model.semantics.knowledge import LIST_ADDING
 from torchlint.model.semantics.memo import CyclicMemo
-from torchlint.model.semantics.tensor_forms import MAKING, METHODS
 from torchlint.model.syntax.dotted import last_part
 from torchlint.model.syntax.parameters import parameters_of
 from torchlint.model.syntax.scopes import unpacked
+from torchlint.model.tensors.creation import COMPUTING, SAME_EVERYWHERE
 
 #: Libraries whose functions keep nothing.
 _LIBRARIES = frozenset({"builtins", "torch", "numpy", "math"})

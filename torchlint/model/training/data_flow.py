@@ -11,7 +11,7 @@ from typing import TypeAlias
 import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
-from torchlint.model.semantics.dispatch import Dispatch
+from torchlint.model.program.dispatch import Dispatch
 from torchlint.model.semantics.iterables import iterables
 from torchlint.model.semantics.knowledge import ADDING, Kind
 from torchlint.model.syntax.climbing import nearest

@@ -7,7 +7,7 @@ from functools import cached_property
 import libcst as cst
 
 from torchlint.model.module import Module
-from torchlint.model.semantics.dispatch import Dispatch
+from torchlint.model.program.dispatch import Dispatch
 from torchlint.model.syntax.dotted import PARTS_AND_RESULTS, dotted_name, is_attribute_of_self, prefixes
 from torchlint.model.training.data_flow import Taken
 from torchlint.model.training.exclusions import Exclusions

@@ -8,7 +8,7 @@ from functools import cached_property
 import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
-from torchlint.model.semantics.dispatch import Dispatch
+from torchlint.model.program.dispatch import Dispatch
 from torchlint.model.semantics.memo import CyclicMemo
 from torchlint.model.syntax.dotted import called_name, dotted_name, last_name
 from torchlint.model.training.data_flow import DataFlow, Item, Taken

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torchlint.model.data.creation import FACTORIES, LEGACY
-from torchlint.model.data.devices import Devices
-from torchlint.model.data.placement import Move, Placement
 from torchlint.model.forest import Forest, ForestFact
+from torchlint.model.program.options import Options
 from torchlint.model.semantics.knowledge import PARAMETER, Kind
 from torchlint.model.semantics.memo import CyclicMemo
-from torchlint.model.semantics.options import Options
 from torchlint.model.semantics.value import Device
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import dotted_name
 from torchlint.model.syntax.parameters import parameters_of
+from torchlint.model.tensors.creation import FACTORIES, LEGACY
+from torchlint.model.tensors.devices import Devices
+from torchlint.model.tensors.placement import Move, Placement
 from torchlint.model.training.loops import is_step
 
 #: Calls of libraries that leave a network where it is.

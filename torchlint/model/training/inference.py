@@ -11,11 +11,11 @@ from operator import itemgetter
 
 import libcst as cst
 
-from torchlint.model.data.devices import Devices
 from torchlint.model.module import Module
 from torchlint.model.numerics.precision import Precision
-from torchlint.model.semantics.dispatch import Dispatch
+from torchlint.model.program.dispatch import Dispatch
 from torchlint.model.syntax.dotted import called_name, dotted_name
+from torchlint.model.tensors.devices import Devices
 from torchlint.model.training.constructors import Constructors
 from torchlint.model.training.discarded_graphs import DiscardedGraphs
 from torchlint.model.training.evaluation import Evaluation

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
-from torchlint.model.semantics.configuration import Configuration
-from torchlint.model.semantics.dispatch import Dispatch
+from torchlint.model.program.configuration import Configuration
+from torchlint.model.program.dispatch import Dispatch
 from torchlint.model.semantics.memo import CyclicMemo
 from torchlint.model.syntax.climbing import climb, nearest
 from torchlint.model.syntax.dotted import last_name

@@ -10,7 +10,7 @@ from operator import itemgetter
 import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
-from torchlint.model.semantics.configuration import Configuration
+from torchlint.model.program.configuration import Configuration
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import dotted_name, last_name, last_part
 from torchlint.model.syntax.exits import ends_with

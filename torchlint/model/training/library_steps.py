@@ -7,7 +7,7 @@ from functools import cached_property
 import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
-from torchlint.model.semantics.dispatch import Dispatch
+from torchlint.model.program.dispatch import Dispatch
 
 #: Methods that Lightning and transformers call at every step.
 _METHODS = frozenset(

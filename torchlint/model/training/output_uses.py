@@ -10,7 +10,7 @@ from typing import TypeAlias
 import libcst as cst
 
 from torchlint.model.module import Module
-from torchlint.model.semantics.dispatch import Dispatch
+from torchlint.model.program.dispatch import Dispatch
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.climbing import nearest
 from torchlint.model.syntax.dotted import is_attribute_of_self, last_name

@@ -8,8 +8,8 @@ from typing import TypeAlias
 import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
+from torchlint.model.program.dispatch import Dispatch
 from torchlint.model.semantics import knowledge
-from torchlint.model.semantics.dispatch import Dispatch
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.memo import CyclicMemo
 from torchlint.model.syntax.dotted import last_name

@@ -5,7 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
-from torchlint.model.semantics.dispatch import Dispatch
+from torchlint.model.program.dispatch import Dispatch
 from torchlint.model.syntax.dotted import dotted_name
 from torchlint.model.syntax.parameters import parameters_of
 from torchlint.model.training.grad_mode import GradModes

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
-from torchlint.model.semantics.dispatch import Dispatch
+from torchlint.model.program.dispatch import Dispatch
 from torchlint.model.syntax.dotted import dotted_name
 from torchlint.model.training.loops import is_step
 

@@ -8,8 +8,12 @@ from dataclasses import replace
 
 import libcst as cst
 
-from torchlint.model.data.creation import COMPUTING, COPYING, DRAWING, FILLING, JOINING, LEGACY, SAME_EVERYWHERE
-from torchlint.model.data.host_factories import (
+from torchlint.model.forest import Forest, ForestFact
+from torchlint.model.semantics.knowledge import PARAMETER
+from torchlint.model.syntax.climbing import climb
+from torchlint.model.syntax.scopes import Binding, unpacked
+from torchlint.model.tensors.creation import COMPUTING, COPYING, DRAWING, FILLING, JOINING, LEGACY, SAME_EVERYWHERE
+from torchlint.model.tensors.host_factories import (
     HostFactories,
     NewTensor,
     has_device,
@@ -18,12 +22,8 @@ from torchlint.model.data.host_factories import (
     operands,
     selects,
 )
-from torchlint.model.data.numbers import Numbers
-from torchlint.model.data.returned_tensors import ReturnedTensors
-from torchlint.model.forest import Forest, ForestFact
-from torchlint.model.semantics.knowledge import PARAMETER
-from torchlint.model.syntax.climbing import climb
-from torchlint.model.syntax.scopes import Binding, unpacked
+from torchlint.model.tensors.numbers import Numbers
+from torchlint.model.tensors.returned_tensors import ReturnedTensors
 
 #: Methods that may move a tensor to another device.
 _MOVING = frozenset({"to", "cuda", "type", "type_as"})

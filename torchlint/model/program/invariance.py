@@ -8,8 +8,8 @@ from functools import cached_property
 import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
-from torchlint.model.semantics.effects import only_computes
-from torchlint.model.semantics.stores import Stores
+from torchlint.model.program.effects import only_computes
+from torchlint.model.program.stores import Stores
 from torchlint.model.syntax.dotted import dotted_name, last_part
 
 #: Methods that set up an object before it is used.

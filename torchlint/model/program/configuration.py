@@ -5,7 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
-from torchlint.model.semantics.options import Options
+from torchlint.model.program.options import Options
 from torchlint.model.semantics.written import Sources
 from torchlint.model.syntax.literals import is_constant_name
 

@@ -8,8 +8,13 @@ from typing import TypeAlias
 
 import libcst as cst
 
-from torchlint.model.data.creation import SAME_EVERYWHERE
-from torchlint.model.data.host_factories import (
+from torchlint.model.forest import Forest, ForestFact
+from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.semantics.memo import CyclicMemo
+from torchlint.model.semantics.reaching import MANY
+from torchlint.model.syntax.scopes import Binding
+from torchlint.model.tensors.creation import SAME_EVERYWHERE
+from torchlint.model.tensors.host_factories import (
     HostFactories,
     NewTensor,
     has_device,
@@ -17,12 +22,7 @@ from torchlint.model.data.host_factories import (
     operands,
     selects,
 )
-from torchlint.model.data.numbers import Numbers
-from torchlint.model.forest import Forest, ForestFact
-from torchlint.model.semantics.knowledge import Kind
-from torchlint.model.semantics.memo import CyclicMemo
-from torchlint.model.semantics.reaching import MANY
-from torchlint.model.syntax.scopes import Binding
+from torchlint.model.tensors.numbers import Numbers
 
 #: Methods whose result is, or may be, elsewhere or no tensor.
 _LEAVING = frozenset("to cuda cpu type type_as item tolist numpy size dim numel data_ptr get_device pin_memory".split())

@@ -8,11 +8,11 @@ from functools import cached_property
 import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
+from torchlint.model.program.objects import ObjectFlow
+from torchlint.model.program.stores import Stores
 from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.object_parts import Object
-from torchlint.model.semantics.objects import ObjectFlow
-from torchlint.model.semantics.stores import Stores
 
 #: A call that may run more functions than this runs an unknown one.
 _MAX_FUNCTIONS = 32

@@ -11,12 +11,12 @@ from functools import cached_property
 import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
+from torchlint.model.program.stores import Stores, trailing_name
 from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.iterables import iterables
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.memo import CyclicMemo
 from torchlint.model.semantics.object_parts import SEALED, Object, Objects, part_of
-from torchlint.model.semantics.stores import Stores, trailing_name
 from torchlint.model.syntax.dotted import last_part
 from torchlint.model.syntax.parameters import first_parameter, owner_of
 from torchlint.model.syntax.scopes import Binding

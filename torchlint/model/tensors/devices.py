@@ -9,11 +9,11 @@ from functools import cached_property
 import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
+from torchlint.model.program.configuration import Configuration
+from torchlint.model.program.options import Options
 from torchlint.model.semantics import knowledge
-from torchlint.model.semantics.configuration import Configuration
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.moves import moved_to
-from torchlint.model.semantics.options import Options
 from torchlint.model.semantics.value import Device
 from torchlint.model.syntax.calls import keyword
 from torchlint.model.syntax.dotted import called_name, index_of, last_name

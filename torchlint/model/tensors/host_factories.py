@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from torchlint.model.data.creation import DRAWN, EXACT, FACTORIES, LEGACY
-from torchlint.model.data.numbers import Numbers
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.calls import Call, keywords_of
 from torchlint.model.syntax.literals import is_none
+from torchlint.model.tensors.creation import DRAWN, EXACT, FACTORIES, LEGACY
+from torchlint.model.tensors.numbers import Numbers
 
 #: Options of a factory for a tensor elsewhere, or one that must be on the host.
 _OPTIONS = frozenset({"device", "generator", "out", "pin_memory", "requires_grad"})

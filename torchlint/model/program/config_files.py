@@ -9,10 +9,10 @@ from functools import cached_property
 import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
-from torchlint.model.semantics.configuration import Configuration, unconverted
+from torchlint.model.program.configuration import Configuration, unconverted
+from torchlint.model.program.options import Options
+from torchlint.model.program.switches import Switches
 from torchlint.model.semantics.knowledge import Kind
-from torchlint.model.semantics.options import Options
-from torchlint.model.semantics.switches import Switches
 from torchlint.model.syntax.context import ConfigValue
 from torchlint.model.syntax.dotted import PARTS, base_of
 from torchlint.model.syntax.parameters import first_parameter, owner_of

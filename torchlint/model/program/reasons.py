@@ -8,7 +8,7 @@ from functools import cached_property
 import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
-from torchlint.model.semantics.switches import Switch, Switches
+from torchlint.model.program.switches import Switch, Switches
 from torchlint.model.syntax.climbing import nearest
 from torchlint.model.syntax.nodes import TRIES
 from torchlint.source.lexemes import without_suppressions
