@@ -12,6 +12,7 @@ from torchlint.model.numerics.precision import Precision
 from torchlint.model.program.objects import ObjectFlow
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.tensors.devices import Devices
+from torchlint.model.training.environments import Environments
 from torchlint.model.training.steps import TrainingLoop
 from torchlint.rule import Note
 
@@ -45,7 +46,7 @@ def is_unsuitable(module: Module) -> bool:
     if module.fact(CompileSites).all or any(module.imports(name) for name in _LIBRARIES):
         return True
     if (
-        module.fact(Precision).plays_games
+        module.fact(Environments).are_played
         or module.fact(Precision).differentiates_twice
         or module.fact(Convolutions).varies
     ):

@@ -7,10 +7,10 @@ import re
 import libcst as cst
 
 from torchlint.model.module import Module
-from torchlint.model.numerics.precision import Precision
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import called_name, last_name
 from torchlint.model.syntax.scopes import COMPREHENSIONS
+from torchlint.model.training.environments import Environments
 from torchlint.model.training.iterations import Iterations
 
 #: Calls that check a number in order to act on it.
@@ -42,7 +42,7 @@ class Decisions:
 
     def at(self, call: cst.BaseExpression, tensor: cst.BaseExpression, step: cst.CSTNode) -> bool:
         """Whether the number that ``call`` reads from ``tensor`` controls it: a condition, index, size or action."""
-        if self._is_asked(call) or (self._module.fact(Precision).plays_games and _is_choice(tensor)):
+        if self._is_asked(call) or (self._module.fact(Environments).are_played and _is_choice(tensor)):
             return True
         statement = self._tree.statement_of(call)
         if self._carrier(call) is not statement:

@@ -7,8 +7,9 @@ from functools import cached_property
 import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
-from torchlint.model.semantics.knowledge import DATA_LOADER, SIGNATURES
+from torchlint.model.semantics.knowledge import DATA_LOADER
 from torchlint.model.syntax.calls import Call, is_super_call, keywords_of
+from torchlint.model.syntax.signatures import SIGNATURES
 
 #: What a derived class may pass by itself: nothing that says how items are loaded.
 _OWN = frozenset({"collate_fn", "worker_init_fn"})

@@ -24,6 +24,7 @@ from torchlint.model.tensors.devices import Devices
 from torchlint.model.tensors.new_tensors import NewTensors
 from torchlint.model.tensors.placement import Placement
 from torchlint.model.training.data_flow import DataFlow
+from torchlint.model.training.environments import Environments
 from torchlint.model.training.host_training import HostTraining
 from torchlint.model.training.loops import Loops
 from torchlint.model.training.networks import Networks
@@ -38,18 +39,6 @@ _LIBRARIES = frozenset(
 )
 #: Parts of them that leave it as it is: activation checkpointing.
 _OTHER_PARTS = ("fairscale.nn.checkpoint",)
-_GAMES = frozenset(
-    "gym gymnasium pettingzoo procgen stable_baselines3 atari_py envpool mujoco_py dm_control smac".split()
-)
-#: What an agent learns from: one of each.
-_EXPERIENCE = (
-    frozenset({"reward", "rewards", "rews", "td_error", "td_errors", "n_return"}),
-    frozenset(
-        "obs next_obs observation observations next_state next_states actions avail_actions available_actions "
-        "n_actions num_actions action_dim".split()
-    ),
-    frozenset({"done", "dones", "terminated", "env", "envs"}),
-)
 _TRAINERS = re.compile(r"^transformers\.\w*Trainer$|^(?:torchtune|trl)\.")
 
 #: What normalizing flows add up, and solvers of differential equations.
@@ -115,7 +104,7 @@ class Precision:
         module = self._module
         if not module.fact(Devices).uses_cuda or not module.uses_torch:
             return []
-        if self.is_double or self.plays_games:
+        if self.is_double or self._module.fact(Environments).are_played:
             return []
         if self.is_chosen and (self._uses_library or not module.fact(PrecisionWords).are_for_inference):
             return []
@@ -163,7 +152,7 @@ class Precision:
         module = self._module
         if not module.fact(Devices).uses_cuda or not any(map(self._is_repeated, module.tree.calls_in(module.root))):
             return None
-        if self.is_chosen or self.is_double or self.plays_games or self.needs_digits:
+        if self.is_chosen or self.is_double or self._module.fact(Environments).are_played or self.needs_digits:
             return None
         for call in filter(self._is_repeated, module.tree.calls):
             network = module.fact(Networks).network_of(call)
@@ -319,14 +308,6 @@ class Precision:
         return any(_DECOMPOSITIONS.match(name) for name in names)
 
     @cached_property
-    def plays_games(self) -> bool:
-        """Whether the file trains an agent in an environment: its networks are small, and launch-bound."""
-        if any(self._module.imports(library) for library in _GAMES):
-            return True
-        words = {word.strip("'\"") for word in self._module.fact(PrecisionWords).all}
-        return all(words & signs for signs in _EXPERIENCE)
-
-    @property
     def defines_kernels(self) -> bool:
         """Whether the file has autograd functions of its own, which may not follow autocast."""
         return self._module.fact(Derivatives).kernels_in(self._module.root)

@@ -9,8 +9,8 @@ from typing import Protocol
 
 import libcst as cst
 
-from torchlint.model.semantics.knowledge import METHOD_SIGNATURES, SIGNATURES
 from torchlint.model.syntax.dotted import dotted_name
+from torchlint.model.syntax.signatures import METHOD_SIGNATURES, SIGNATURES
 
 
 class Presence(Enum):

@@ -12,12 +12,12 @@ from operator import itemgetter
 import libcst as cst
 
 from torchlint.model.module import Module
-from torchlint.model.numerics.precision import Precision
 from torchlint.model.program.dispatch import Dispatch
 from torchlint.model.syntax.dotted import called_name, dotted_name
 from torchlint.model.tensors.devices import Devices
 from torchlint.model.training.constructors import Constructors
 from torchlint.model.training.discarded_graphs import DiscardedGraphs
+from torchlint.model.training.environments import Environments
 from torchlint.model.training.evaluation import Evaluation
 from torchlint.model.training.exclusions import Exclusions
 from torchlint.model.training.frozen import Frozen, freezes
@@ -72,7 +72,7 @@ class Inference:
         module = self._module
         if self._is_out_of_reach or module.fact(Devices).uses_trainer:
             return []
-        if module.fact(Precision).plays_games or self._is_adversarial:
+        if module.fact(Environments).are_played or self._is_adversarial:
             return []
         sites = self._sites(self._in_training_mode)
         first = {self.place(site): site for site in reversed(sites)}

@@ -1,0 +1,49 @@
+"""Environments: whether a file trains an agent by its own experience, as in reinforcement learning."""
+
+from __future__ import annotations
+
+import re
+from functools import cached_property
+
+import libcst as cst
+
+from torchlint.model.module import Module
+
+_LIBRARIES = frozenset(
+    "gym gymnasium pettingzoo procgen stable_baselines3 atari_py envpool mujoco_py dm_control smac".split()
+)
+#: What an agent learns from: one of each.
+_EXPERIENCE = (
+    frozenset({"reward", "rewards", "rews", "td_error", "td_errors", "n_return"}),
+    frozenset(
+        "obs next_obs observation observations next_state next_states actions avail_actions available_actions "
+        "n_actions num_actions action_dim".split()
+    ),
+    frozenset({"done", "dones", "terminated", "env", "envs"}),
+)
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+
+
+class Environments:
+    """Answers for one file."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+
+    @cached_property
+    def are_played(self) -> bool:
+        """Whether the file trains an agent in an environment: its networks are small, and launch-bound."""
+        if any(self._module.imports(library) for library in _LIBRARIES):
+            return True
+        words = self._words
+        return all(words & signs for signs in _EXPERIENCE)
+
+    @property
+    def _words(self) -> set[str]:
+        """The names, attributes, keywords and strings of the file, in snake case."""
+        tree, root = self._module.tree, self._module.root
+        words = set(self._module.words_of(root))
+        words.update(item.keyword.value for call in tree.calls_in(root) for item in call.args if item.keyword)
+        words.update(function.name.value for function in tree.inside(root, cst.FunctionDef))
+        words.update(item.value.strip("'\"") for item in tree.inside(root, cst.SimpleString))
+        return {_CAMEL.sub("_", word).lower() for word in words}
