@@ -8,6 +8,7 @@ import libcst as cst
 
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.syntax.scopes import BindingKind
 from torchlint.model.training.networks import Networks
 
 #: Methods that return the network itself.
@@ -156,7 +157,7 @@ class Escapes:
     def _is_setting(self, name: cst.Name) -> bool:
         """Whether a name is a parameter, and not one for a network."""
         reached = self._module.values.reaching.of(name)
-        is_given = bool(reached) and all(item.kind == "param" for item in reached)
+        is_given = bool(reached) and all(item.kind is BindingKind.PARAM for item in reached)
         return is_given and self._module.value(name).kind in (Kind.UNKNOWN, Kind.NUMBER)
 
     def _is_only_copied(self, parameters: cst.CSTNode) -> bool:

@@ -10,7 +10,7 @@ from functools import partial
 from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.network_names import names_function, names_network
 from torchlint.model.training.function_words import EVALUATING, MEASURING, SAVING, SHOWING, may_run_network, words_of
-from torchlint.rule.bindings import FUNCTIONS, BindingKind, Bound, Function
+from torchlint.rule.bindings import FUNCTIONS, Bound, BoundKind, Function
 from torchlint.rule.sketch import Sketch, root_of
 from torchlint.source.lexemes import code_of, names
 
@@ -103,7 +103,7 @@ def _may_name_network(sketch: Sketch, name: str) -> bool:
 
 def _is_definition(item: Bound) -> bool:
     """Whether a function or class has a name; parameters belong to the statements of functions too."""
-    return isinstance(item.statement, _DEFINITIONS) and item.kind is not BindingKind.PARAMETER
+    return isinstance(item.statement, _DEFINITIONS) and item.kind is not BoundKind.PARAMETER
 
 
 def _is_of_class(sketch: Sketch, item: Bound) -> bool:
@@ -111,7 +111,7 @@ def _is_of_class(sketch: Sketch, item: Bound) -> bool:
     if isinstance(item.statement, _IMPORTS) or (_is_definition(item) and not _is_property(item.statement)):
         return False
     above = next((node for node in sketch.around(item.statement) if isinstance(node, _DEFINITIONS)), None)
-    return isinstance(above, ast.ClassDef) and item.kind is not BindingKind.PARAMETER
+    return isinstance(above, ast.ClassDef) and item.kind is not BoundKind.PARAMETER
 
 
 def _is_property(statement: ast.stmt) -> bool:

@@ -13,7 +13,7 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.calls import changes_in_place
 from torchlint.model.syntax.dotted import base_of, called_name
 from torchlint.model.syntax.literals import is_true
-from torchlint.model.syntax.scopes import Binding
+from torchlint.model.syntax.scopes import Binding, BindingKind
 from torchlint.model.syntax.suspension import suspension_in
 from torchlint.model.training.gradients import LEAVING
 from torchlint.model.training.outputs import Outputs
@@ -84,11 +84,11 @@ class InferenceTensors:
         inside = [item for item in reached if self._tree.within(item.node, body)]
         if not any(self._carries(item, runs) for item in inside):
             return False
-        if any(item.kind != "augment" for item in inside):
+        if any(item.kind is not BindingKind.AUGMENT for item in inside):
             return True
         scope = self._module.names.home_of(name)
         bound = scope.bindings[name.value] if scope is not None else []
-        first = [self._module.values.binding_value(item) for item in bound if item.kind == "assign"]
+        first = [self._module.values.binding_value(item) for item in bound if item.kind is BindingKind.ASSIGN]
         return not (first and all(value.kind is Kind.TENSOR for value in first))  # `total += x` keeps that tensor
 
     def _carries(self, binding: Binding, runs: set[cst.CSTNode]) -> bool:

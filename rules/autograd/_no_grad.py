@@ -12,6 +12,7 @@ from torchlint.model.numerics.autocasts import Autocasts
 from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.dotted import PARTS_AND_RESULTS, base_of, dotted_name, prefixes
+from torchlint.model.syntax.scopes import BindingKind
 from torchlint.model.training.grad_mode import GradModes
 from torchlint.model.training.gradients import LEAVING, Gradients
 from torchlint.model.training.networks import Networks
@@ -143,7 +144,7 @@ class NoGrad:
             return False
         bindings = self._module.names.bindings(owner)
         return bool(bindings) and all(
-            binding.kind == "assign" and self._module.tree.within(binding.node, body) for binding in bindings
+            binding.kind is BindingKind.ASSIGN and self._module.tree.within(binding.node, body) for binding in bindings
         )
 
     def _has_autocast(self, body: cst.CSTNode) -> bool:

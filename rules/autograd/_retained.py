@@ -14,7 +14,7 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.dotted import dotted_name
 from torchlint.model.syntax.literals import is_none
-from torchlint.model.syntax.scopes import Binding
+from torchlint.model.syntax.scopes import Binding, BindingKind
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.loops import Loop, Loops, is_backward, is_batch
 
@@ -141,9 +141,9 @@ class RetainedGraphs:
             return True  # the batch
         if self._tree.index(binding.node) > self._tree.index(name):
             return False  # from the iteration before
-        if binding.kind in ("assign", "for", "with") and binding.value is not None:
+        if binding.kind in (BindingKind.ASSIGN, BindingKind.FOR, BindingKind.WITH) and binding.value is not None:
             return self._is_of_step(binding.value, step, depth - 1)
-        if binding.kind == "augment" and isinstance(binding.node, cst.AugAssign):
+        if binding.kind is BindingKind.AUGMENT and isinstance(binding.node, cst.AugAssign):
             return self._is_of_step(binding.node.value, step, depth - 1)
         return False
 

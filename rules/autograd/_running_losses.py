@@ -10,7 +10,7 @@ import libcst as cst
 
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
-from torchlint.model.syntax.scopes import Binding, Scope, unpacked
+from torchlint.model.syntax.scopes import Binding, BindingKind, Scope, unpacked
 from torchlint.model.training.grad_mode import GradMode, GradModes
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.loops import Loops, is_backward, is_batch
@@ -139,7 +139,9 @@ class RunningLosses:
         bindings = scope.bindings.get(target.value, [])
         if any(item.node is not statement for item in bindings if self._tree.within(item.node, step)):
             return False
-        before = [item for item in bindings if item.kind != "augment" and self._tree.dominates(item.node, step)]
+        before = [
+            item for item in bindings if item.kind is not BindingKind.AUGMENT and self._tree.dominates(item.node, step)
+        ]
         start = max(before, key=lambda item: item.order, default=None)
         return start is not None and self._is_start(start) and not self._is_part_of_batch(start, step)
 

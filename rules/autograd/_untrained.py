@@ -13,7 +13,7 @@ from torchlint.model.forest import ForestFact
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.dotted import dotted_name, last_name, last_part
-from torchlint.model.syntax.scopes import Scope
+from torchlint.model.syntax.scopes import BindingKind, Scope
 from torchlint.model.training.grad_mode import GradModes
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.input_gradients import InputGradients
@@ -274,7 +274,7 @@ class Untrained:
         return any(
             isinstance(node, cst.Name)
             and node.value != "self"
-            and any(item.kind == "param" for item in self._module.names.bindings(node))
+            and any(item.kind is BindingKind.PARAM for item in self._module.names.bindings(node))
             and self._module.value(node).kind is Kind.MODULE
             for node in self._tree.nodes_in(part)
         )

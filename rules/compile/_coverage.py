@@ -15,6 +15,7 @@ from torchlint.model.program.objects import ObjectFlow
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.object_parts import SEALED, Object, Objects, encloses, enclosing
 from torchlint.model.syntax.dotted import prefixes
+from torchlint.model.syntax.scopes import BindingKind
 
 from ._execution import Execution, expression_of
 from ._sites import Compile
@@ -102,7 +103,7 @@ class Coverage(ForestFact):
     def is_known(self, function: cst.FunctionDef) -> bool:
         """Whether all callers of ``function`` are known: one definition; of a method, its objects are known too."""
         home = self._tree.scope_of(function).bindings.get(function.name.value, [])
-        if sum(binding.kind == "function" for binding in home) > 1:
+        if sum(binding.kind is BindingKind.FUNCTION for binding in home) > 1:
             return False
         owner = self._tree.class_of(function)
         if owner is None:

@@ -10,7 +10,7 @@ import libcst as cst
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import LIST_ADDING, Kind
 from torchlint.model.syntax.parameters import first_parameter
-from torchlint.model.syntax.scopes import Binding
+from torchlint.model.syntax.scopes import Binding, BindingKind
 
 from ._kinds import StateKind
 from ._traced import Traced, TracedCode
@@ -78,7 +78,7 @@ class Mutations:
             scope = self._module.names.home_of(target)
             if scope is None or not isinstance(scope.node, cst.Module):
                 return None
-            bound = [item for item in scope.bindings[target.value] if item.kind == "assign"]
+            bound = [item for item in scope.bindings[target.value] if item.kind is BindingKind.ASSIGN]
             outside = [item for item in bound if self._module.function_of(item.node) is None]
             return outside[0] if len(outside) == 1 else None
         if not isinstance(target, cst.Attribute) or not isinstance(target.value, cst.Name):
@@ -93,10 +93,10 @@ class Mutations:
         for definition in self._module.definitions.lineage(owner):
             for item in tree.scopes[definition].attributes.get(target.attr.value, []):
                 where = self._module.function_of(item.node)
-                if item.kind == "assign" and where is not None and where.name.value == "__init__":
+                if item.kind is BindingKind.ASSIGN and where is not None and where.name.value == "__init__":
                     return item
             for item in tree.scopes[definition].bindings.get(target.attr.value, []):
-                if item.kind == "assign":
+                if item.kind is BindingKind.ASSIGN:
                     return item
         return None
 
@@ -111,7 +111,7 @@ class Mutations:
         tree, name = self._module.tree, made.name
         if isinstance(target, cst.Name):
             bound = tree.scopes[tree.root_of(made.node)].bindings[name]
-            others = [item for item in bound if item.kind == "assign" and item is not made]
+            others = [item for item in bound if item.kind is BindingKind.ASSIGN and item is not made]
             return any(not self._counts_on(item.node) for item in others)
         stores = [
             statement

@@ -11,6 +11,7 @@ from torchlint.model.numerics.convolutions import Convolutions
 from torchlint.model.numerics.precision import Precision
 from torchlint.model.program.objects import ObjectFlow
 from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.syntax.scopes import BindingKind
 from torchlint.model.tensors.devices import Devices
 from torchlint.model.training.environments import Environments
 from torchlint.model.training.steps import TrainingLoop
@@ -107,7 +108,7 @@ def _is_legacy(module: Module, call: cst.Call) -> bool:
         return False
     named: list[cst.CSTNode] = [call.func]
     if isinstance(call.func, cst.Name):
-        values = [item.value for item in module.names.bindings(call.func) if item.kind == "assign"]
+        values = [item.value for item in module.names.bindings(call.func) if item.kind is BindingKind.ASSIGN]
         named += [node for value in values if value is not None for node in module.tree.nodes_in(value)]
     return any(_LEGACY.fullmatch(module.name_of(node) or "") for node in named)
 

@@ -9,6 +9,7 @@ import libcst as cst
 
 from torchlint.model.module import Module
 from torchlint.model.syntax.dotted import dotted_name
+from torchlint.model.syntax.scopes import BindingKind
 
 _WRAPPER = "torch.nn.parallel.DistributedDataParallel"
 
@@ -53,7 +54,7 @@ class CompiledWrappers:
         values: list[cst.BaseExpression | None] = []
         if isinstance(compiled, cst.Name):
             bound = self._module.values.reaching.of(compiled)
-            values = [item.value for item in bound if item.kind == "assign" and not item.path]
+            values = [item.value for item in bound if item.kind is BindingKind.ASSIGN and not item.path]
         elif isinstance(compiled, cst.Attribute):
             values = self._last_stored(compiled, at)
         for value in values:

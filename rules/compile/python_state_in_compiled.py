@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from torchlint import edits
+from torchlint.model.syntax.scopes import BindingKind
 from torchlint.rule import Applicability, Diagnostic, Fix, Note, Rule
 
 from ._kinds import StateKind
@@ -153,7 +154,7 @@ def _may_register(module: Module, made: cst.Assign, name: str) -> bool:
 def _has_torch(module: Module) -> bool:
     """Whether `torch` is imported under that name."""
     bound = module.scope.bindings.get("torch", [])
-    return bool(bound) and all(item.kind == "import" and item.imported == "torch" for item in bound)
+    return bool(bound) and all(item.kind is BindingKind.IMPORT and item.imported == "torch" for item in bound)
 
 
 def _stores(module: Module, name: str) -> list[cst.CSTNode]:

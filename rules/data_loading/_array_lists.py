@@ -12,7 +12,7 @@ from torchlint.model.module import Module
 from torchlint.model.program.stores import Stores
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.dotted import called_name
-from torchlint.model.syntax.scopes import Binding, unpacked
+from torchlint.model.syntax.scopes import Binding, BindingKind, unpacked
 
 from ._array_list_words import OBSERVATION
 from ._observations import Observations
@@ -91,7 +91,12 @@ class ArrayLists:
             return None
         found = self._filled(data, observations.is_appended)
         bound = self._module.values.reaching.only(data) if found is None else None
-        if bound is None or bound.kind != "assign" or len(bound.path) != 1 or not isinstance(bound.value, cst.Call):
+        if (
+            bound is None
+            or bound.kind is not BindingKind.ASSIGN
+            or len(bound.path) != 1
+            or not isinstance(bound.value, cst.Call)
+        ):
             return found
         return data if self._returns_observed(bound.value, data, bound.path[0], depth) else None
 
@@ -153,7 +158,7 @@ class ArrayLists:
         if scope is None or scope is not self._tree.scope_of(name) or len(reached) != 1:
             return None
         value = unpacked(reached[0].value, reached[0].path)
-        if reached[0].kind != "assign":
+        if reached[0].kind is not BindingKind.ASSIGN:
             return None
         uses = [use for use in self._module.values.reaching.uses_of(reached[0], scope) if use is not name]
         if self._is_empty(value):
@@ -232,7 +237,7 @@ class ArrayLists:
         """Whether ``node`` is a sparse matrix of SciPy that keeps its row and column indices: ``matrix.tocoo()``."""
         if isinstance(node, cst.Name):
             reached = self._module.values.reaching.of(node)
-            made = [item.value for item in reached if item.kind == "assign" and not item.path]
+            made = [item.value for item in reached if item.kind is BindingKind.ASSIGN and not item.path]
             return (
                 bool(made)
                 and len(made) == len(reached)
@@ -245,9 +250,9 @@ class ArrayLists:
         return name in _SPARSE or (name is None and called_name(node) == "tocoo" and not node.args)
 
     def _binds_array(self, binding: Binding, depth: int) -> bool:
-        if binding.kind == "augment" and isinstance(binding.node, cst.AugAssign):  # `image /= 255`
+        if binding.kind is BindingKind.AUGMENT and isinstance(binding.node, cst.AugAssign):  # `image /= 255`
             return self._is_array(binding.node.target, depth)
-        if binding.kind != "assign":
+        if binding.kind is not BindingKind.ASSIGN:
             return False
         if binding.path and isinstance(binding.value, cst.Call):  # `states, rewards = envs.step(actions)`
             return self._returns_array(binding.value, binding.path, depth)

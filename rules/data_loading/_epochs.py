@@ -20,7 +20,7 @@ from torchlint.model.semantics.value import Value, iterated
 from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.dotted import called_name, dotted_name, is_attribute_of_self, last_part
 from torchlint.model.syntax.nodes import HANDLERS, Handler
-from torchlint.model.syntax.scopes import COMPREHENSIONS
+from torchlint.model.syntax.scopes import COMPREHENSIONS, BindingKind
 from torchlint.model.training.function_words import words_of
 from torchlint.model.training.loops import Loops
 
@@ -201,7 +201,7 @@ class Epochs:
     def _is_set_in(self, block: cst.CSTNode, flag: cst.BaseExpression) -> bool:
         """Whether ``block`` sets a flag, a variable or ``args.done``, to True."""
         bindings = self._module.names.bindings(flag) if isinstance(flag, cst.Name) else []
-        set_to = [(item.value, item.node) for item in bindings if item.kind == "assign"]
+        set_to = [(item.value, item.node) for item in bindings if item.kind is BindingKind.ASSIGN]
         name = dotted_name(flag) if isinstance(flag, cst.Attribute) else None
         set_to += [(value, node) for target, value, node in self._tree.stores if name and dotted_name(target) == name]
         return any(self._module.value(value).constant is True and self._tree.within(at, block) for value, at in set_to)

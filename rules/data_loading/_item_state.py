@@ -14,6 +14,7 @@ from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import PARTS_AND_RESULTS, called_name, prefixes
 from torchlint.model.syntax.nodes import HANDLERS
+from torchlint.model.syntax.scopes import BindingKind
 
 #: Methods that change their object.
 _CHANGING = ADDING | {"pop", "popleft", "remove", "discard", "clear"}
@@ -81,7 +82,10 @@ def _owner(module: Module, target: cst.BaseExpression) -> cst.Name | cst.Attribu
     if (
         home is None
         or not isinstance(home.node, cst.Module)
-        or any(item.kind in ("import", "class", "function") for item in home.bindings[node.value])
+        or any(
+            item.kind in (BindingKind.IMPORT, BindingKind.CLASS, BindingKind.FUNCTION)
+            for item in home.bindings[node.value]
+        )
     ):
         return None
     return node

@@ -12,7 +12,7 @@ from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.climbing import nearest
 from torchlint.model.syntax.dotted import last_name
 from torchlint.model.syntax.parameters import owner_of
-from torchlint.model.syntax.scopes import COMPREHENSIONS, Binding
+from torchlint.model.syntax.scopes import COMPREHENSIONS, Binding, BindingKind
 
 from ._array_list_words import OBSERVATION, OUTCOME
 
@@ -129,7 +129,7 @@ class Observations:
 
     def _bound(self, name: cst.Name) -> Binding | None:
         reached = self._module.values.reaching.of(name)
-        return reached[0] if len(reached) == 1 and reached[0].kind == "assign" else None
+        return reached[0] if len(reached) == 1 and reached[0].kind is BindingKind.ASSIGN else None
 
     def is_unzipped(self, value: cst.BaseExpression | None) -> bool:
         """``zip(*batch)``."""
@@ -180,7 +180,7 @@ class Observations:
             if not given:
                 return OBSERVATION.fullmatch(binding.name) is not None
             return all(self._is_observed(item, depth, seen) for item in given)
-        if binding.kind != "assign":
+        if binding.kind is not BindingKind.ASSIGN:
             return False
         if binding.path:
             return binding.path == (0,) and self._is_of_environment(binding.value, "step", "reset")

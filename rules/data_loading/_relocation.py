@@ -13,6 +13,7 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Device, join, named_device
 from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.dotted import dotted_name
+from torchlint.model.syntax.scopes import BindingKind
 from torchlint.model.training.loops import Loops
 
 from ._item_tensors import stays_alone
@@ -88,7 +89,11 @@ def _moved_elements(module: Module, method: cst.FunctionDef, moves: tuple[cst.Ca
     for element in elements:
         sources: list[cst.CSTNode] = [element]
         if isinstance(element, cst.Name):
-            sources += [item.node for item in module.names.bindings(element) if item.kind == "assign" and not item.path]
+            sources += [
+                item.node
+                for item in module.names.bindings(element)
+                if item.kind is BindingKind.ASSIGN and not item.path
+            ]
         mine = {move for move in waiting if any(module.tree.within(move, source) for source in sources)}
         waiting -= mine
         moved.append(bool(mine))
@@ -142,7 +147,7 @@ def _suffix(module: Module, move: cst.Call, loop: cst.For) -> str | None:
     here, there = module.tree.scope_of(loop), module.tree.scope_of(move)
     name = target.value if isinstance(target, cst.Name) else "device"
     scope = module.names.scope_with(name, here)
-    if scope is None or any(item.kind not in ("param", "assign") for item in scope.bindings[name]):
+    if scope is None or any(item.kind not in (BindingKind.PARAM, BindingKind.ASSIGN) for item in scope.bindings[name]):
         return None
     if isinstance(target, cst.Name) and module.names.scope_with(name, there) is not scope:
         return None

@@ -14,6 +14,7 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.conditions import ConditionKind, conditions
 from torchlint.model.syntax.dotted import dotted_name
 from torchlint.model.syntax.parameters import first_parameter
+from torchlint.model.syntax.scopes import BindingKind
 from torchlint.model.training.purpose import Purposes
 
 #: Functions that read the whole file at the path that is their first argument.
@@ -134,7 +135,7 @@ class ReparsedFiles:
         """The path of ``open(path)``, there or in a ``with`` or an assignment before."""
         if isinstance(file, cst.Name):
             reached = self._module.values.reaching.of(file)
-            if len(reached) != 1 or reached[0].path or reached[0].kind not in ("with", "assign"):
+            if len(reached) != 1 or reached[0].path or reached[0].kind not in (BindingKind.WITH, BindingKind.ASSIGN):
                 return None
             file = reached[0].value or file
         if isinstance(file, cst.Call) and file.args and self._module.name_of(file.func) in ("builtins.open", "io.open"):
@@ -189,7 +190,7 @@ class ReparsedFiles:
             return False
         for item in self._module.definitions.lineage(owner):
             scope = self._tree.scopes[item]
-            if any(binding.kind == "function" for binding in scope.bindings.get(name, ())):
+            if any(binding.kind is BindingKind.FUNCTION for binding in scope.bindings.get(name, ())):
                 return False
             for binding in scope.attributes.get(name, ()):
                 place = self._tree.function_of(binding.node)
@@ -220,7 +221,9 @@ class ReparsedFiles:
         if isinstance(param, cst.Param):
             given = self._module.definitions.argument_of(calls[0], function, param) if calls else None
             return given is not None and self._is_same(given, self._function_of(calls[0]), calls[1:], depth - 1)
-        if not reached or any(item.kind != "assign" or item.path or item.value is None for item in reached):
+        if not reached or any(
+            item.kind is not BindingKind.ASSIGN or item.path or item.value is None for item in reached
+        ):
             return False
         if all(self._tree.function_of(item.node) is None for item in reached):
             return len(reached) == 1  # a constant of the file

@@ -15,6 +15,7 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.dotted import dotted_name, last_name
 from torchlint.model.syntax.parameters import parameters_of
+from torchlint.model.syntax.scopes import BindingKind
 
 #: Functions and methods that give every sample the same size.
 _RESIZERS = frozenset(
@@ -51,7 +52,7 @@ class SampleSizes(ForestFact):
             self._module.values.stored(dotted_name(call.func) or "") if isinstance(call.func, cst.Attribute) else []
         )
         if isinstance(call.func, cst.Name):
-            values = [item.value for item in self._module.names.bindings(call.func) if item.kind == "assign"]
+            values = [item.value for item in self._module.names.bindings(call.func) if item.kind is BindingKind.ASSIGN]
         if len(values) == 1 and values[0] is not None:
             if isinstance(values[0], cst.Call) and self._module.name_of(values[0].func) in _WITH_TRANSFORM:
                 yield values[0]
@@ -156,7 +157,7 @@ class SampleSizes(ForestFact):
         if isinstance(node, cst.Name):
             reached = self._module.values.reaching.of(node)
             for binding in reached:
-                if binding.kind != "assign" or binding.path:
+                if binding.kind is not BindingKind.ASSIGN or binding.path:
                     return None
                 size = self._size_of(binding.value, function, depth - 1)
                 if size is None:
@@ -188,7 +189,7 @@ class SampleSizes(ForestFact):
                 if not isinstance(name, cst.Name) or len(waiting) > _LIMIT:
                     continue
                 for binding in self._module.names.bindings(name):
-                    if binding.kind == "param":
+                    if binding.kind is BindingKind.PARAM:
                         found.add(name.value)
                     elif (
                         binding.value is not None

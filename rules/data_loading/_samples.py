@@ -14,6 +14,7 @@ from torchlint.model.semantics.knowledge import ADDING, Kind
 from torchlint.model.semantics.value import Role
 from torchlint.model.syntax.dotted import dotted_name, last_name
 from torchlint.model.syntax.parameters import parameters_of
+from torchlint.model.syntax.scopes import BindingKind
 from torchlint.model.training.evaluation import Evaluation
 from torchlint.model.training.grad_mode import GradModes
 from torchlint.model.training.gradients import Gradients
@@ -161,7 +162,7 @@ class Samples:
         if not isinstance(given, cst.Name):
             return False
         reached = self._module.values.reaching.of(given)
-        if not reached or any(item.kind != "param" for item in reached):
+        if not reached or any(item.kind is not BindingKind.PARAM for item in reached):
             return False
         return self._has_images
 
@@ -237,7 +238,7 @@ class Samples:
         """``pipe(text)`` where ``pipe = transformers.pipeline(...)``."""
         if not isinstance(call.func, cst.Name):
             return False
-        made = [item.value for item in self._module.names.bindings(call.func) if item.kind == "assign"]
+        made = [item.value for item in self._module.names.bindings(call.func) if item.kind is BindingKind.ASSIGN]
         return bool(made) and all(
             isinstance(value, cst.Call) and self._module.name_of(value.func) == "transformers.pipeline"
             for value in made

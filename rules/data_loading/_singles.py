@@ -10,7 +10,7 @@ from torchlint.model.semantics.value import Role
 from torchlint.model.syntax.climbing import nearest
 from torchlint.model.syntax.dotted import last_name
 from torchlint.model.syntax.literals import is_none
-from torchlint.model.syntax.scopes import unpacked
+from torchlint.model.syntax.scopes import BindingKind, unpacked
 
 #: Methods and functions that return the same sample, on another device or in another form.
 _SAME = frozenset(
@@ -210,10 +210,10 @@ class Singles:
         if not isinstance(node, cst.Name) or depth <= 0:
             return None
         bindings = self._module.names.bindings(node)
-        looped = [item.value for item in bindings if item.kind == "for"]
+        looped = [item.value for item in bindings if item.kind is BindingKind.FOR]
         if not looped:
             reached = self._module.values.reaching.of(node)
-            made = [item.value for item in reached if item.kind == "assign" and not item.path]
+            made = [item.value for item in reached if item.kind is BindingKind.ASSIGN and not item.path]
             first_made = [value for value in made if not self._is_resampled(value, node.value)] or made
             if len(first_made) == 1 and len(made) == len(reached):
                 return self._rows(first_made[0], depth - 1)

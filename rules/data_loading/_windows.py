@@ -8,6 +8,7 @@ import libcst as cst
 
 from torchlint.model.forest import Forest
 from torchlint.model.syntax.dotted import last_name
+from torchlint.model.syntax.scopes import BindingKind
 
 
 class Windows:
@@ -80,13 +81,17 @@ class Windows:
     def _bound(self, node: cst.BaseExpression) -> cst.BaseExpression | None:
         """What the name ``node`` is bound to."""
         reached = self._module.values.reaching.of(node) if isinstance(node, cst.Name) else []
-        return reached[0].value if len(reached) == 1 and reached[0].kind == "assign" and not reached[0].path else None
+        return (
+            reached[0].value
+            if len(reached) == 1 and reached[0].kind is BindingKind.ASSIGN and not reached[0].path
+            else None
+        )
 
     def _may_be_cut(self, lower: cst.BaseExpression) -> bool:
         """Whether the last window may be shorter: ``for a in range(0, total, n)``."""
         bindings = self._module.names.bindings(lower) if isinstance(lower, cst.Name) else []
         return any(
-            binding.kind == "for"
+            binding.kind is BindingKind.FOR
             and isinstance(binding.value, cst.Call)
             and len(binding.value.args) > 2
             and not isinstance(binding.value.args[1].value, cst.BinaryOperation)

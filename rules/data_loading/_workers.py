@@ -19,6 +19,7 @@ from torchlint.model.syntax.dotted import called_name, last_name
 from torchlint.model.syntax.literals import is_none
 from torchlint.model.syntax.main_guard import is_main_guard
 from torchlint.model.syntax.nodes import HANDLERS
+from torchlint.model.syntax.scopes import BindingKind
 from torchlint.model.training.inference_scripts import InferenceScripts
 
 #: The maximum number of callers and of values that are followed.
@@ -279,7 +280,9 @@ def _can_be_pickled(module: Module, node: cst.BaseExpression, depth: int) -> boo
     if depth <= 0:
         return True
     if isinstance(node, cst.Name):
-        values = [item.value for item in module.names.bindings(node) if item.kind == "assign" and not item.path]
+        values = [
+            item.value for item in module.names.bindings(node) if item.kind is BindingKind.ASSIGN and not item.path
+        ]
         return all(_can_be_pickled(module, item, depth - 1) for item in values if item is not None and item is not node)
     if isinstance(node, cst.Call):
         return all(_can_be_pickled(module, argument.value, depth - 1) for argument in node.args)

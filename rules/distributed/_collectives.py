@@ -15,6 +15,7 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.climbing import climb, is_tested
 from torchlint.model.syntax.conditions import ConditionKind, conditions
 from torchlint.model.syntax.dotted import base_of, dotted_name, last_part
+from torchlint.model.syntax.scopes import BindingKind
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.iterations import Iterations
 from torchlint.model.training.library_steps import LibrarySteps
@@ -216,7 +217,7 @@ class Collectives:
         changed = base_of(operation.args[0].value) if isinstance(operation, cst.Call) and operation.args else None
         if not isinstance(changed, cst.Name):
             return False
-        if any(item.kind != "param" for item in self._module.values.reaching.of(changed)):
+        if any(item.kind is not BindingKind.PARAM for item in self._module.values.reaching.of(changed)):
             return False
         for argument in call.args:
             root = base_of(argument.value)
@@ -247,7 +248,9 @@ class Collectives:
         if not isinstance(root, cst.Name) or root.value == "self":
             return False
         if any(
-            item.kind == "for" and item.value is not None and _STATE.search(self._module.code(item.value).lower())
+            item.kind is BindingKind.FOR
+            and item.value is not None
+            and _STATE.search(self._module.code(item.value).lower())
             for item in self._module.values.reaching.of(root)
         ):
             return False

@@ -12,7 +12,7 @@ import libcst as cst
 from torchlint.model.module import Module
 from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.dotted import is_attribute_of_self
-from torchlint.model.syntax.scopes import Binding
+from torchlint.model.syntax.scopes import Binding, BindingKind
 
 _CONVOLUTIONS = ("Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d")
 _NORMS = frozenset(f"torch.nn.{name}" for name in ("BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "SyncBatchNorm"))
@@ -89,7 +89,7 @@ class CancelledBiases:
         if isinstance(given, cst.Name):
             reached = self._module.values.reaching.of(given)
             home = self._module.names.home_of(given)
-            if len(reached) != 1 or home is None or reached[0].kind != "assign" or reached[0].path:
+            if len(reached) != 1 or home is None or reached[0].kind is not BindingKind.ASSIGN or reached[0].path:
                 return None
             if not self._rebinds(call, reached[0]):
                 uses = self._module.values.reaching.uses_of(reached[0], home)

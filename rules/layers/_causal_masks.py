@@ -13,6 +13,7 @@ from torchlint.model.program.dispatch import Dispatch
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.dotted import is_attribute_of_self
+from torchlint.model.syntax.scopes import BindingKind
 
 #: How many names, methods and functions a mask is followed through.
 _DEPTH = 16
@@ -108,7 +109,7 @@ class CausalMasks:
     def _is_local(self, node: cst.CSTNode) -> bool:
         """Whether a name is only assigned in its function, or an attribute only in its class."""
         if isinstance(node, cst.Name):
-            return all(item.kind == "assign" for item in self._module.names.bindings(node))
+            return all(item.kind is BindingKind.ASSIGN for item in self._module.names.bindings(node))
         return is_attribute_of_self(node)
 
     def _buffer(self, node: cst.Attribute) -> cst.BaseExpression | None:

@@ -11,7 +11,7 @@ from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.calls import keywords_of
 from torchlint.model.syntax.dotted import called_name, dotted_name, last_name
-from torchlint.model.syntax.scopes import Binding
+from torchlint.model.syntax.scopes import Binding, BindingKind
 from torchlint.model.training.step_places import StepPlaces
 
 _BATCHES = frozenset({"diag_embed"})
@@ -126,7 +126,7 @@ class Diagonals:
         return name in _VECTORS or (name in _OF_NUMBERS and bool(given) and self._is_vector(given[0], depth - 1))
 
     def _is_bound_to_vector(self, binding: Binding, depth: int) -> bool:
-        if binding.kind != "assign" or binding.value is None:
+        if binding.kind is not BindingKind.ASSIGN or binding.value is None:
             return False
         if not binding.path:
             return self._is_vector(binding.value, depth)

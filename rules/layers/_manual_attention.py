@@ -10,7 +10,7 @@ import libcst as cst
 
 from torchlint.model.module import Module
 from torchlint.model.syntax.dotted import called_name, dotted_name, last_part
-from torchlint.model.syntax.scopes import Binding
+from torchlint.model.syntax.scopes import Binding, BindingKind
 
 from ._product_sketch import MASK, SAME, SCALE, fills
 
@@ -123,11 +123,11 @@ class ManualAttention:
         products: set[cst.BaseExpression] = set()
         for binding in self._module.values.reaching.of(node):
             found.names.append((node, binding))
-            if binding.kind == "augment" and isinstance(binding.node, cst.AugAssign):
+            if binding.kind is BindingKind.AUGMENT and isinstance(binding.node, cst.AugAssign):
                 if not self._may_augment(binding.node, found):
                     return None
                 continue
-            if binding.kind != "assign" or binding.path or binding.value is None:
+            if binding.kind is not BindingKind.ASSIGN or binding.path or binding.value is None:
                 return None
             product = self._product_behind(binding.value, found, depth - 1)
             if product is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from torchlint.rule.bindings import BindingKind
+from torchlint.rule.bindings import BoundKind
 from torchlint.rule.sketch import Sketch, dotted_name
 
 ATTENTION = "scaled_dot_product_attention"
@@ -50,7 +50,7 @@ def _may_be_square(sketch: Sketch, mask: ast.expr, at: ast.stmt) -> bool:
                 continue
             seen.add(node.id)
             bound = sketch.bindings(node.id, statement)
-            if not bound or any(item.kind is not BindingKind.VALUE for item in bound):
+            if not bound or any(item.kind is not BoundKind.VALUE for item in bound):
                 return True  # a parameter, or of another file
             waiting += [(item.value, item.statement) for item in bound if item.value is not None]
         elif isinstance(node, ast.Subscript):

@@ -12,7 +12,7 @@ from torchlint.model.module import Module
 from torchlint.model.program.effects import only_computes
 from torchlint.model.syntax.calls import keyword
 from torchlint.model.syntax.dotted import called_name, last_name
-from torchlint.model.syntax.scopes import Binding, unpacked
+from torchlint.model.syntax.scopes import Binding, BindingKind, unpacked
 
 _ATTENTION = "torch.nn.functional.scaled_dot_product_attention"
 #: The dimension of the heads of a tensor with four dimensions, by whether it is transposed afterwards.
@@ -92,7 +92,7 @@ class RepeatedHeadsOf:
 
     def _made(self, name: cst.Name) -> tuple[Binding, cst.Call | cst.Name] | None:
         """What a name is bound to, on one path at least: a repetition, else a transposed name."""
-        reached = [bound for bound in self._module.values.reaching.of(name) if bound.kind == "assign"]
+        reached = [bound for bound in self._module.values.reaching.of(name) if bound.kind is BindingKind.ASSIGN]
         sources = [(bound, source) for bound in reached if (source := self._source(bound)) is not None]
         repeated = [item for item in sources if isinstance(item[1], cst.Call)]
         found = repeated or sources

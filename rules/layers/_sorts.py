@@ -12,6 +12,7 @@ from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.calls import keywords_of
 from torchlint.model.syntax.dotted import dotted_name
+from torchlint.model.syntax.scopes import BindingKind
 from torchlint.model.training.data_flow import DataFlow, Search
 from torchlint.model.training.step_places import StepPlaces
 from torchlint.source.lexemes import without_suppressions
@@ -185,7 +186,7 @@ class Sorts:
         if _BOUNDS.search(self._module.code(node)) or (function and _BOUNDED.search(function.name.value)):
             return True
         bound = self._module.values.reaching.of(node) if isinstance(node, cst.Name) else []
-        values = (item.value for item in bound if item.kind == "assign" and item.value is not None)
+        values = (item.value for item in bound if item.kind is BindingKind.ASSIGN and item.value is not None)
         return any(_COMPUTED.search(self._module.code(value)) and not self._is_few(value) for value in values)
 
     def _is_few(self, value: cst.BaseExpression) -> bool:

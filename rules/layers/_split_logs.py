@@ -11,6 +11,7 @@ import libcst as cst
 from torchlint import edits
 from torchlint.model.module import Module
 from torchlint.model.syntax.dotted import called_name
+from torchlint.model.syntax.scopes import BindingKind
 
 _SOFTMAX = frozenset({"torch.softmax", "torch.nn.functional.softmax", "torch.special.softmax"})
 _SIGMOID = frozenset({"torch.sigmoid", "torch.nn.functional.sigmoid", "torch.special.expit"})
@@ -111,7 +112,11 @@ class SplitLogs:
         if len(reached) != 1 or home is None or reached[0].value is None or reached[0].path:
             return None, False
         made = self._unshaped(reached[0].value)
-        if reached[0].kind != "assign" or not isinstance(made, cst.Call) or not self._is_probability(made):
+        if (
+            reached[0].kind is not BindingKind.ASSIGN
+            or not isinstance(made, cst.Call)
+            or not self._is_probability(made)
+        ):
             return None, False
         if self._module.function_of(node) is not self._module.function_of(made):
             return None, False

@@ -11,6 +11,7 @@ import libcst as cst
 from torchlint.model.module import Module
 from torchlint.model.syntax.dotted import called_name
 from torchlint.model.syntax.parameters import parameters_of
+from torchlint.model.syntax.scopes import BindingKind
 from torchlint.model.training.grad_mode import GradModes
 from torchlint.model.training.loops import Loops
 from torchlint.model.training.networks import Networks
@@ -156,7 +157,7 @@ class UncachedGeneration:
         if node.value == sequence:
             return True
         return any(
-            item.kind == "assign"
+            item.kind is BindingKind.ASSIGN
             and not item.path
             and isinstance(item.value, (cst.IfExp, cst.Subscript, cst.Name))
             and self._tree.within(item.value, loop)

@@ -66,8 +66,9 @@ class UntunedConvolution(Rule):
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from torchlint.model.numerics.convolutions import Convolutions
-        from torchlint.model.program.reasons import Reasons
         from torchlint.model.tensors.devices import Devices
+
+        from ._reasons import Reasons
 
         runs = module.fact(Convolutions).forwards
         if not runs or module.fact(Convolutions).varies or module.fact(Reasons).is_reproducible:

@@ -13,6 +13,7 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.memo import CyclicMemo
 from torchlint.model.syntax.climbing import climb, nearest
 from torchlint.model.syntax.dotted import last_name
+from torchlint.model.syntax.scopes import BindingKind
 from torchlint.model.training.evaluation import Evaluation
 from torchlint.model.training.loops import Loops, is_backward
 from torchlint.model.training.networks import Networks
@@ -249,7 +250,7 @@ class Queued:
         if isinstance(node, cst.Name):
             bindings = self._module.names.bindings(node)
             return bool(bindings) and all(
-                item.kind == "assign" and not isinstance(item.value, cst.Name) and self._is_count(item.value)
+                item.kind is BindingKind.ASSIGN and not isinstance(item.value, cst.Name) and self._is_count(item.value)
                 for item in bindings
             )
         if isinstance(node, cst.Call):
@@ -319,10 +320,10 @@ class Queued:
         given: list[cst.CSTNode | None] = []
         if isinstance(node, cst.Name):
             bindings = module.values.reaching.of(node)
-            given = [item.value if item.kind == "assign" and not item.path else None for item in bindings]
+            given = [item.value if item.kind is BindingKind.ASSIGN and not item.path else None for item in bindings]
         elif isinstance(node, cst.Subscript) and isinstance(node.value, cst.Name):
             bindings = module.names.bindings(node.value)
-            tables = [item.value for item in bindings if item.kind == "assign"]
+            tables = [item.value for item in bindings if item.kind is BindingKind.ASSIGN]
             if len(tables) == len(bindings) == 1 and isinstance(tables[0], cst.Dict):
                 given = [item.value for item in tables[0].elements]
         elif isinstance(node, cst.Call):

@@ -14,7 +14,7 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import dotted_name, last_name, last_part
 from torchlint.model.syntax.nodes import HANDLERS
-from torchlint.model.syntax.scopes import Binding
+from torchlint.model.syntax.scopes import Binding, BindingKind
 from torchlint.model.training.loops import Loop, Loops, is_batch
 from torchlint.model.training.purpose import Purposes
 from torchlint.rule.growth_sketch import CATS
@@ -230,7 +230,7 @@ class Growing:
         before = [
             item
             for item in self._bindings(name, statement) or ()
-            if item.kind == "assign" and self._tree.index(item.node) < self._tree.index(loop.node)
+            if item.kind is BindingKind.ASSIGN and self._tree.index(item.node) < self._tree.index(loop.node)
         ]
         return [None if item.path else item.value for item in before]
 

@@ -11,7 +11,7 @@ import libcst as cst
 from torchlint.model.module import Module
 from torchlint.model.syntax.climbing import climb, nearest
 from torchlint.model.syntax.dotted import called_name
-from torchlint.model.syntax.scopes import unpacked
+from torchlint.model.syntax.scopes import BindingKind, unpacked
 
 from ._row_iterations import RowIterations
 from ._row_values import Level, Levels, RowValues
@@ -104,7 +104,7 @@ class RowLists:
     def _loop_of(self, name: cst.Name) -> cst.For | None:
         """The loop that appends each element of a list: its body does nothing else."""
         reached = self._module.values.reaching.of(name)
-        is_assigned = len(reached) == 1 and reached[0].kind == "assign"
+        is_assigned = len(reached) == 1 and reached[0].kind is BindingKind.ASSIGN
         made = unpacked(reached[0].value, reached[0].path) if is_assigned else None
         home = self._module.names.home_of(name)
         if not isinstance(made, cst.List) or made.elements or home is None:

@@ -10,6 +10,7 @@ import libcst as cst
 from torchlint.model.module import Module
 from torchlint.model.semantics.iterables import iterables
 from torchlint.model.syntax.dotted import called_name, dotted_name
+from torchlint.model.syntax.scopes import BindingKind
 
 from ._row_fills import is_full
 from ._row_values import Level, RowValues, counter, flattened
@@ -157,7 +158,7 @@ class RowWrites:
         """``row`` of ``for i, row in enumerate(rows)``, where ``rows = [torch.ones(n) for n in lengths]``."""
         reaching = self._module.values.reaching
         bound = reaching.only(value) if isinstance(value, cst.Name) else None
-        if bound is None or bound.kind != "for" or bound.value is None:
+        if bound is None or bound.kind is not BindingKind.FOR or bound.value is None:
             return False
         sources = [*iterables(self._module.names, bound.value, bound.path)]
         rows: cst.CSTNode | None = sources[0][0] if len(sources) == 1 and not sources[0][1] else None

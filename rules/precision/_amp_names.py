@@ -14,7 +14,7 @@ from torchlint.model.program.version_checks import VersionChecks
 from torchlint.model.syntax.climbing import nearest
 from torchlint.model.syntax.dotted import last_part
 from torchlint.model.syntax.nodes import TRIES
-from torchlint.model.syntax.scopes import Binding
+from torchlint.model.syntax.scopes import Binding, BindingKind
 from torchlint.rule import Edit
 
 from ._amp_references import is_compared, is_named_elsewhere
@@ -94,7 +94,9 @@ class Imports:
         """All names that the same import statement binds."""
         if binding.node not in self._siblings:
             scope = self._module.tree.scope_of(binding.node)
-            bound = [other for bindings in scope.bindings.values() for other in bindings if other.kind == "import"]
+            bound = [
+                other for bindings in scope.bindings.values() for other in bindings if other.kind is BindingKind.IMPORT
+            ]
             for other in bound:
                 self._siblings.setdefault(other.node, []).append(other)
         return self._siblings.get(binding.node, [])

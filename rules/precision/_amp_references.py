@@ -10,7 +10,7 @@ import libcst as cst
 from torchlint.model.module import Module
 from torchlint.model.syntax.climbing import nearest
 from torchlint.model.syntax.dotted import dotted_name, last_part
-from torchlint.model.syntax.scopes import Binding
+from torchlint.model.syntax.scopes import Binding, BindingKind
 from torchlint.model.syntax.tree import Tree
 
 _TYPE_TESTS = ("builtins.isinstance", "builtins.issubclass")
@@ -75,7 +75,7 @@ def _named(tree: Tree, short: str) -> Iterator[cst.Name | cst.Attribute]:
 
 
 def _leads_to(binding: Binding, names: Set[str]) -> bool:
-    if binding.kind == "import":
+    if binding.kind is BindingKind.IMPORT:
         return last_part(binding.imported) in names
     return last_part(dotted_name(binding.value) or "") in names if binding.value is not None else False
 

@@ -13,6 +13,7 @@ from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.conditions import ConditionKind, conditions
 from torchlint.model.syntax.dotted import base_of, last_name, last_part
+from torchlint.model.syntax.scopes import BindingKind
 from torchlint.model.training.grad_mode import GradModes
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.loops import Loop, Loops, is_batch, is_step
@@ -78,7 +79,7 @@ class InnerAutocasts:
     def _names(self, func: cst.BaseExpression) -> frozenset[str | None]:
         """What is called; also `autocast = torch.cuda.amp.autocast` in a `try`, because old versions lack it."""
         bound = self._module.names.bindings(func) if isinstance(func, cst.Name) else ()
-        assigned = frozenset(self._module.name_of(item.value) for item in bound if item.kind == "assign")
+        assigned = frozenset(self._module.name_of(item.value) for item in bound if item.kind is BindingKind.ASSIGN)
         return self._module.names.alternatives(func) | assigned
 
     def _is_unconditional(self, region: cst.With, loop: Loop) -> bool:

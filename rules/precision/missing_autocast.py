@@ -118,8 +118,9 @@ class MissingAutocast(Rule):
             )
 
     def _notes(self, module: Module, step: TrainingLoop) -> tuple[Note, ...]:
-        from torchlint.model.numerics.mixed_writes import MixedWrites
         from torchlint.model.numerics.precision import Precision
+
+        from ._mixed_writes import MixedWrites
 
         notes = []
         if step.place is not step.forward:
@@ -140,11 +141,11 @@ class MissingAutocast(Rule):
         return module.target_torch is not None and module.target_torch < _WITH_BFLOAT16
 
     def _fix(self, module: Module, step: TrainingLoop) -> Fix | None:
-        from torchlint.model.numerics.mixed_writes import MixedWrites
         from torchlint.model.numerics.precision import Precision
         from torchlint.model.tensors.devices import Devices
 
         from ._autocast_region import forward_and_loss
+        from ._mixed_writes import MixedWrites
 
         if self._is_old(module):
             return None

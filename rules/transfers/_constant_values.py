@@ -11,6 +11,7 @@ from torchlint.model.program.stores import Stores
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.calls import changes_in_place
 from torchlint.model.syntax.dotted import called_name, dotted_name
+from torchlint.model.syntax.scopes import BindingKind
 from torchlint.model.syntax.tree import Tree
 
 from ._upload_words import OPTIONS
@@ -77,7 +78,7 @@ class ConstantValues:
     def _is_counter(self, node: cst.BaseExpression) -> bool:
         """``i`` of ``for i in range(n):`` and of ``for i, x in enumerate(y):``."""
         bound = self._module.values.reaching.only(node) if isinstance(node, cst.Name) else None
-        if bound is None or bound.kind != "for" or not isinstance(bound.value, cst.Call):
+        if bound is None or bound.kind is not BindingKind.FOR or not isinstance(bound.value, cst.Call):
             return False
         path = {"builtins.range": (), "builtins.enumerate": (0,)}.get(self._module.name_of(bound.value.func) or "")
         return bound.path == path
@@ -102,7 +103,12 @@ class ConstantValues:
         if node.value in ("True", "False") or _NUMBERS.fullmatch(self._module.name_of(node) or ""):
             return True
         reached = self._module.values.reaching.of(node)
-        if len(reached) != 1 or reached[0].kind != "assign" or reached[0].path or reached[0].value is None:
+        if (
+            len(reached) != 1
+            or reached[0].kind is not BindingKind.ASSIGN
+            or reached[0].path
+            or reached[0].value is None
+        ):
             return False
         home = self._module.names.home_of(node)
         changed = home is None or (len(home.bindings[node.value]) > 1 and self._tree.function_of(node) is None)
@@ -152,7 +158,11 @@ class ConstantValues:
             for binding in (*scope.attributes.get(name, ()), *scope.bindings.get(name, ())):
                 function = self._tree.function_of(binding.node)
                 constructs = isinstance(function, cst.FunctionDef) and function.name.value == "__init__"
-                if binding.kind not in ("assign", "annotation") or binding.path or binding.value is None:
+                if (
+                    binding.kind not in (BindingKind.ASSIGN, BindingKind.ANNOTATION)
+                    or binding.path
+                    or binding.value is None
+                ):
                     return False
                 if not constructs and function is not None:
                     return False

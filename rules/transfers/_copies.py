@@ -9,6 +9,7 @@ import libcst as cst
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.value import Device
 from torchlint.model.syntax.dotted import is_attribute_of_self
+from torchlint.model.syntax.scopes import BindingKind
 from torchlint.model.tensors.host_factories import NewTensor
 from torchlint.model.tensors.placement import Move
 from torchlint.model.tensors.returned_tensors import ReturnedTensors
@@ -59,7 +60,7 @@ class Copies(ForestFact):
             any(tree.within(use, item) for item in copied) or tree.within(use, binding.node)
             for node in tree.inside(source, cst.Name)
             for binding in self._module.values.reaching.of(node)
-            if binding.kind == "assign"
+            if binding.kind is BindingKind.ASSIGN
             for use in tree.names.get(node.value, ())
             if names.home_of(use) is names.home_of(node)
         )

@@ -11,7 +11,7 @@ from torchlint.model.module import Module
 from torchlint.model.program.dispatch import Dispatch
 from torchlint.model.syntax.dotted import index_of
 from torchlint.model.syntax.parameters import owner_of
-from torchlint.model.syntax.scopes import unpacked
+from torchlint.model.syntax.scopes import BindingKind, unpacked
 
 from ._exits import leaves_device
 
@@ -59,7 +59,7 @@ class Dictionaries:
                 return
             yield from ((key, value) for key, value in stored if value is not None)
             for binding in self._module.values.reaching.of(found):
-                if binding.kind == "assign":
+                if binding.kind is BindingKind.ASSIGN:
                     yield from self.entries(binding.value, binding.path, depth - 1)
                 elif isinstance(binding.node, cst.Param):
                     for given in self._given(binding.node):

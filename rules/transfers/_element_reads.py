@@ -15,6 +15,7 @@ from torchlint.model.semantics.iterables import iterables
 from torchlint.model.semantics.value import Device
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import called_name, is_attribute_of_self
+from torchlint.model.syntax.scopes import BindingKind
 from torchlint.model.training.loops import Loops
 from torchlint.model.training.purpose import Purposes
 
@@ -136,7 +137,7 @@ class ElementReads:
     def _item_named(self, node: cst.BaseExpression) -> cst.BaseExpression:
         """``tensor[i]`` for ``x`` of ``x = tensor[i]``."""
         reached = self._module.values.reaching.of(node) if isinstance(node, cst.Name) else ()
-        if len(reached) != 1 or reached[0].kind != "assign" or reached[0].path:
+        if len(reached) != 1 or reached[0].kind is not BindingKind.ASSIGN or reached[0].path:
             return node
         made = reached[0].value
         is_near = isinstance(made, cst.Subscript) and self._loop_of(made) is self._loop_of(node)
@@ -304,7 +305,7 @@ class ElementReads:
         """Whether a variable is what a loop iterates over, or all callers pass that for it."""
         reached = self._module.values.reaching.of(name)
         return bool(reached) and all(
-            item.kind == "for" or (isinstance(item.node, cst.Param) and self._is_row_given(item.node, depth))
+            item.kind is BindingKind.FOR or (isinstance(item.node, cst.Param) and self._is_row_given(item.node, depth))
             for item in reached
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from torchlint.rule.bindings import BindingKind
+from torchlint.rule.bindings import BoundKind
 from torchlint.rule.sketch import Sketch, called_name
 from torchlint.rule.tensor_sketch import may_be_tensor
 
@@ -81,7 +81,7 @@ def _copied(node: ast.expr) -> ast.expr:
 def _is_parameter(sketch: Sketch, node: ast.expr, at: ast.stmt) -> bool:
     """Whether an expression is a parameter: its uses may show that it is a tensor."""
     bound = sketch.bindings(node.id, at) if isinstance(node, ast.Name) else []
-    return any(item.kind is BindingKind.PARAMETER for item in bound)
+    return any(item.kind is BoundKind.PARAMETER for item in bound)
 
 
 def _is_linspace(node: ast.expr) -> bool:

@@ -12,6 +12,7 @@ from torchlint.model.semantics.value import Device, Role
 from torchlint.model.syntax.dotted import called_name
 from torchlint.model.syntax.literals import is_none
 from torchlint.model.syntax.parameters import owner_of
+from torchlint.model.syntax.scopes import BindingKind
 from torchlint.model.tensors.placement import Placement
 from torchlint.model.training.networks import Networks
 
@@ -69,8 +70,8 @@ class ElementTensors:
         item = reached[0] if len(reached) == 1 else None
         if item is None:
             return False
-        is_part = item.kind == "assign" and (item.path or isinstance(item.value, cst.IfExp))
-        if is_part or (item.kind == "for" and not item.path):
+        is_part = item.kind is BindingKind.ASSIGN and (item.path or isinstance(item.value, cst.IfExp))
+        if is_part or (item.kind is BindingKind.FOR and not item.path):
             is_followed = isinstance(item.value, (cst.Name, cst.IfExp))
             return is_followed and item.value is not None and self._is_given(item.value, depth, has_items=has_items)
         param = item.node
@@ -146,7 +147,7 @@ class ElementTensors:
             return False
         reached = self._module.values.reaching.of(name)
         return bool(reached) and all(
-            item.kind == "assign"
+            item.kind is BindingKind.ASSIGN
             and not item.path
             and isinstance(item.value, cst.Call)
             and self._module.fact(Networks).runs_network(item.value)

@@ -16,6 +16,7 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.moves import device_of
 from torchlint.model.semantics.value import Device, Role
 from torchlint.model.syntax.dotted import bare, called_name, dotted_name
+from torchlint.model.syntax.scopes import BindingKind
 from torchlint.model.tensors.devices import Devices
 from torchlint.model.tensors.placement import Placement
 from torchlint.model.training.gradients import Gradients
@@ -127,7 +128,7 @@ class HostReads:
         """
         if isinstance(tensor, cst.Name) and not self._tensors.is_named_loss(tensor):
             bound = self._module.values.reaching.only(tensor)
-            return bound is not None and bound.kind == "for" and not bound.path
+            return bound is not None and bound.kind is BindingKind.FOR and not bound.path
         if not isinstance(tensor, cst.Subscript):
             return False
         function = self._module.function_of(tensor)

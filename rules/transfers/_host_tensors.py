@@ -8,7 +8,7 @@ from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.memo import CyclicMemo
 from torchlint.model.syntax.dotted import dotted_name, is_attribute_of_self
-from torchlint.model.syntax.scopes import Binding, unpacked
+from torchlint.model.syntax.scopes import Binding, BindingKind, unpacked
 from torchlint.model.tensors.creation import FACTORIES, LEGACY
 
 #: Functions of torch that make a tensor on the host, unless they are given a device.
@@ -61,7 +61,7 @@ class HostTensors(ForestFact):
         """Whether a name is given a tensor on the host, also as one of several: ``weights, places = tables(size)``."""
         if isinstance(binding.node, cst.Param):
             return self._is_passed_from_host(binding.node)
-        if binding.kind not in ("assign", "annotation"):
+        if binding.kind not in (BindingKind.ASSIGN, BindingKind.ANNOTATION):
             return False
         if not binding.path:
             return self.is_on_host(binding.value)

@@ -12,7 +12,7 @@ from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Device
 from torchlint.model.syntax.parameters import first_parameter, owner_of
-from torchlint.model.syntax.scopes import Binding
+from torchlint.model.syntax.scopes import Binding, BindingKind
 from torchlint.model.tensors.new_tensors import NewTensors
 from torchlint.model.tensors.placement import Move, Placement
 from torchlint.source.lexemes import comments_in
@@ -93,7 +93,7 @@ class IndirectMoves(ForestFact):
     def _given(self, binding: Binding) -> list[cst.BaseExpression | None]:
         """What a name is given, or what the calls of the function give its parameter."""
         if not isinstance(binding.node, cst.Param):
-            return [binding.value if binding.kind == "assign" and not binding.path else None]
+            return [binding.value if binding.kind is BindingKind.ASSIGN and not binding.path else None]
         function = owner_of(self._module.tree, binding.node)
         if function is None:
             return []

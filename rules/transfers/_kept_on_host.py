@@ -15,7 +15,7 @@ from torchlint.model.syntax.climbing import climb, nearest
 from torchlint.model.syntax.dotted import dotted_name, is_attribute_of_self, last_part
 from torchlint.model.syntax.literals import is_none
 from torchlint.model.syntax.nodes import HANDLERS
-from torchlint.model.syntax.scopes import Binding
+from torchlint.model.syntax.scopes import Binding, BindingKind
 from torchlint.model.tensors.creation import WHOLE
 from torchlint.model.tensors.host_factories import HostFactories
 from torchlint.model.training.purpose import Purposes
@@ -106,7 +106,7 @@ class KeptOnHost:
             only = returned[0] if len(returned) == 1 else None
             return None if only is None else self._kept(only, depth - 1)
         given = self._module.values.reaching.only(node) if isinstance(node, cst.Name) else None
-        if given is None or given.kind != "assign" or given.path or given.value is None or depth <= 0:
+        if given is None or given.kind is not BindingKind.ASSIGN or given.path or given.value is None or depth <= 0:
             return None
         assert isinstance(node, cst.Name)
         if self._tree.function_of(given.node) is None:

@@ -12,6 +12,7 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.calls import changes_in_place, keyword
 from torchlint.model.syntax.dotted import PARTS, bare, base_of, called_name, prefixes
 from torchlint.model.syntax.parameters import parameters_of
+from torchlint.model.syntax.scopes import BindingKind
 
 #: Methods and attributes whose result shares the memory of the tensor.
 _VIEWS = frozenset({"view", "view_as", "reshape", "squeeze", "unsqueeze", "flatten", "detach", "contiguous"})
@@ -43,7 +44,10 @@ def is_number(module: Module, tensor: cst.BaseExpression) -> bool:
     if isinstance(tensor, cst.Name):
         bound = module.values.reaching.of(tensor)
         return bool(bound) and all(
-            item.kind == "assign" and not item.path and item.value is not None and is_number(module, item.value)
+            item.kind is BindingKind.ASSIGN
+            and not item.path
+            and item.value is not None
+            and is_number(module, item.value)
             for item in bound
         )
     if isinstance(tensor, cst.BinaryOperation):
@@ -92,7 +96,11 @@ def _first_bound(module: Module, base: cst.BaseExpression, loop: cst.CSTNode) ->
     tree, here = module.tree, module.tree.index(base)
     bound = [tree.index(node) for node, targets, _ in _assigned(module, loop) if not texts.isdisjoint(targets)]
     if isinstance(base, cst.Name):
-        bound += [item.order for item in module.values.reaching.of(base) if item.kind in ("assign", "for", "with")]
+        bound += [
+            item.order
+            for item in module.values.reaching.of(base)
+            if item.kind in (BindingKind.ASSIGN, BindingKind.FOR, BindingKind.WITH)
+        ]
     return min((place for place in bound if tree.index(loop) < place < here), default=None)
 
 

@@ -9,6 +9,7 @@ from torchlint.model.program.stores import Stores
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import named_device
 from torchlint.model.syntax.dotted import dotted_name
+from torchlint.model.syntax.scopes import BindingKind
 from torchlint.model.tensors.placement import Move
 
 #: Annotations of a parameter that ``x.to(...)`` accepts only as a device.
@@ -41,9 +42,13 @@ def is_known_device(module: Module, node: cst.BaseExpression, depth: int = _DEPT
     if isinstance(node, cst.Name):
         reached = module.values.reaching.of(node)
         return bool(reached) and all(
-            (item.kind == "param" and isinstance(item.node, cst.Param) and _is_promised(module, item.node.annotation))
+            (
+                item.kind is BindingKind.PARAM
+                and isinstance(item.node, cst.Param)
+                and _is_promised(module, item.node.annotation)
+            )
             or (
-                item.kind == "assign"
+                item.kind is BindingKind.ASSIGN
                 and not item.path
                 and item.value is not None
                 and depth > 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from torchlint.rule.bindings import BindingKind
+from torchlint.rule.bindings import BoundKind
 from torchlint.rule.sketch import Sketch, called_name
 
 from ._mask_words import COPYING, SHAPING
@@ -44,7 +44,7 @@ def _mask_of(sketch: Sketch, node: ast.expr, at: ast.stmt) -> ast.expr | None:
     while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in COPYING:
         node = node.func.value
     if isinstance(node, ast.Name):
-        made = (item for item in sketch.bindings(node.id, at) if item.kind is BindingKind.VALUE)
+        made = (item for item in sketch.bindings(node.id, at) if item.kind is BoundKind.VALUE)
         values = ((item.value, item.statement) for item in made if isinstance(item.value, (ast.Subscript, ast.Call)))
         return next((mask for value, where in values if (mask := _mask_of(sketch, value, where)) is not None), None)
     if not isinstance(node, ast.Subscript):
@@ -70,7 +70,7 @@ def _may_be_mask(sketch: Sketch, node: ast.expr | None, at: ast.stmt, depth: int
             return _may_be_mask(sketch, inner, at, depth - 1)
         return sketch.may_be(node.func, _COMPARING)
     return isinstance(node, ast.Name) and any(
-        item.kind is BindingKind.PARAMETER
-        or (item.kind is BindingKind.VALUE and _may_be_mask(sketch, item.value, item.statement, depth - 1))
+        item.kind is BoundKind.PARAMETER
+        or (item.kind is BoundKind.VALUE and _may_be_mask(sketch, item.value, item.statement, depth - 1))
         for item in sketch.bindings(node.id, at)
     )

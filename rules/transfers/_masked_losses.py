@@ -11,6 +11,7 @@ import libcst as cst
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.dotted import bare, called_name, last_part
+from torchlint.model.syntax.scopes import BindingKind
 from torchlint.model.training.grad_mode import GradModes
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.step_places import StepPlace, StepPlaces
@@ -119,7 +120,11 @@ class MaskedLosses:
         if not isinstance(node, cst.Name):
             return None
         reached = self._module.values.reaching.of(node)
-        value = reached[0].value if len(reached) == 1 and reached[0].kind == "assign" and not reached[0].path else None
+        value = (
+            reached[0].value
+            if len(reached) == 1 and reached[0].kind is BindingKind.ASSIGN and not reached[0].path
+            else None
+        )
         return self._selection(value) if isinstance(value, (cst.Subscript, cst.Call)) else None
 
     def _selected_by(self, mask: cst.BaseExpression) -> str:
@@ -127,7 +132,7 @@ class MaskedLosses:
         mask = _unshaped(mask)
         if isinstance(mask, cst.Name):
             reached = self._module.values.reaching.of(mask)
-            value = reached[0].value if len(reached) == 1 and reached[0].kind == "assign" else None
+            value = reached[0].value if len(reached) == 1 and reached[0].kind is BindingKind.ASSIGN else None
             return self._selected_by(value) if isinstance(value, cst.Comparison) else mask.value
         if isinstance(mask, cst.Comparison):
             return " ".join(map(self._module.code, (_unshaped(mask.left), *mask.comparisons)))
@@ -158,7 +163,10 @@ class MaskedLosses:
             return bool(reached) and all(
                 self._is_given_mask(item.node, depth)
                 if isinstance(item.node, cst.Param)
-                else item.kind == "assign" and not item.path and item.value and self._is_mask(item.value, depth - 1)
+                else item.kind is BindingKind.ASSIGN
+                and not item.path
+                and item.value
+                and self._is_mask(item.value, depth - 1)
                 for item in reached
             )
         return False

@@ -6,7 +6,7 @@ import ast
 import re
 
 from torchlint.model.tensors.creation import WHOLE
-from torchlint.rule.bindings import BindingKind, Function
+from torchlint.rule.bindings import BoundKind, Function
 from torchlint.rule.sketch import Sketch, called_name, dotted_name, root_of
 
 from ._move_sketch import is_cast
@@ -56,7 +56,7 @@ def _is_invariant(sketch: Sketch, statement: ast.stmt, moved: ast.expr) -> bool:
     root, loop = root_of(moved), next(sketch.loops_around(statement), None)
     if loop is None or not root:
         return False
-    bindings = [item for item in sketch.bindings(root, statement) if item.kind is not BindingKind.PARAMETER]
+    bindings = [item for item in sketch.bindings(root, statement) if item.kind is not BoundKind.PARAMETER]
     return all(
         item.statement is statement
         or loop not in _containing(sketch, item.statement)
@@ -115,7 +115,7 @@ def _is_kept(sketch: Sketch, statement: ast.stmt, moved: ast.expr, depth: int = 
         return any(
             item.function is None or _is_kept(sketch, item.statement, _whole(item.value), depth - 1)
             for item in bindings
-            if item.kind is BindingKind.VALUE and item.value is not None
+            if item.kind is BoundKind.VALUE and item.value is not None
         )
     name = called_name(moved) if isinstance(moved, ast.Call) else ""
     return bool(name) and any(
@@ -131,7 +131,7 @@ def _is_kept(sketch: Sketch, statement: ast.stmt, moved: ast.expr, depth: int = 
 def _is_set_up(sketch: Sketch, statement: ast.stmt, name: str) -> bool:
     """Whether no method but a constructor, or one that a constructor calls, assigns an attribute of ``self``."""
     owner = _class_of(sketch, statement)
-    stored = [item for item in sketch.all_bindings(f".{name}") if item.kind is BindingKind.VALUE]
+    stored = [item for item in sketch.all_bindings(f".{name}") if item.kind is BoundKind.VALUE]
     if sketch.alone and not stored and not sketch.all_bindings(name):
         return False
     return not any(

@@ -12,7 +12,7 @@ from torchlint.model.semantics.value import Role
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.exits import ends_with
 from torchlint.model.syntax.nodes import TRIES
-from torchlint.model.syntax.scopes import Binding, Scope, unpacked
+from torchlint.model.syntax.scopes import Binding, BindingKind, Scope, unpacked
 from torchlint.model.training.iterations import Iterations
 from torchlint.model.training.loops import Loops
 
@@ -71,7 +71,7 @@ def _sum_of(module: Module, read: HostRead, loop: cst.For | cst.While, statement
     bindings = scope.bindings[target.value]
     for binding in bindings:
         start = unpacked(binding.value, binding.path)
-        starts = binding.kind == "assign" and isinstance(start, (cst.Integer, cst.Float))
+        starts = binding.kind is BindingKind.ASSIGN and isinstance(start, (cst.Integer, cst.Float))
         if not starts and binding.node is not statement:
             return None
     inside: list[cst.Name] = []
@@ -98,7 +98,7 @@ def _list_of(module: Module, read: HostRead, loop: cst.For | cst.While, argument
     target, scope = found
     bindings = scope.bindings[target.value]
     start = bindings[0]
-    if len(bindings) != 1 or start.kind != "assign" or not _is_empty_list(start):
+    if len(bindings) != 1 or start.kind is not BindingKind.ASSIGN or not _is_empty_list(start):
         return None
     around = [item.node for item in module.fact(Loops).around(start.node)]
     whole = loop  # the outermost loop that fills the list

@@ -14,7 +14,7 @@ from torchlint.model.semantics.knowledge import GRADIENT_NORMS, Kind
 from torchlint.model.semantics.memo import CyclicMemo
 from torchlint.model.semantics.value import Device, Role
 from torchlint.model.syntax.dotted import bare, called_name, dotted_name, last_name
-from torchlint.model.syntax.scopes import Binding, unpacked
+from torchlint.model.syntax.scopes import Binding, BindingKind, unpacked
 from torchlint.model.training.host_training import HostTraining
 from torchlint.model.training.step_places import StepPlace, StepPlaces
 
@@ -183,7 +183,7 @@ class ShownTensors:
         """Whether ``node`` is a name of which a loss is the sum, and no number on any path."""
         reached = self._module.values.reaching.of(node) if isinstance(node, cst.Name) else []
         return self._tensors.is_addend(node) and all(
-            item.kind == "assign"
+            item.kind is BindingKind.ASSIGN
             and item.value is not None
             and self._module.value(unpacked(item.value, item.path)).kind is not Kind.NUMBER
             for item in reached
@@ -199,12 +199,12 @@ class ShownTensors:
         for item in self._module.values.reaching.of(name):
             adds = isinstance(item.node, cst.AugAssign)
             value = item.node.value if isinstance(item.node, cst.AugAssign) else unpacked(item.value, item.path)
-            if depth > 0 and item.value is not None and (item.kind == "for" or value is None):
+            if depth > 0 and item.value is not None and (item.kind is BindingKind.FOR or value is None):
                 if not self._is_part_on_gpu(item, depth - 1):
                     return False
                 found.append(True)
                 continue
-            if value is None or depth <= 0 or item.kind not in ("assign", "augment"):
+            if value is None or depth <= 0 or item.kind not in (BindingKind.ASSIGN, BindingKind.AUGMENT):
                 return False
             is_certain = (adds or isinstance(value, _COMPUTED)) and self._is_on_gpu(value, depth - 1)
             if not is_certain and not self._may_be_on_gpu(value):
@@ -228,10 +228,14 @@ class ShownTensors:
         whole = binding.value
         if not isinstance(whole, cst.Call):
             return False
-        if binding.kind == "assign":
+        if binding.kind is BindingKind.ASSIGN:
             return self._is_returned(whole, binding.path, depth)
         method = called_name(whole)
-        if binding.kind != "for" or not isinstance(whole.func, cst.Attribute) or method not in ("items", "values"):
+        if (
+            binding.kind is not BindingKind.FOR
+            or not isinstance(whole.func, cst.Attribute)
+            or method not in ("items", "values")
+        ):
             return False
         is_value = binding.path == ((1,) if method == "items" else ())
         return is_value and self._is_dict_on_gpu(whole.func.value, depth)
@@ -248,7 +252,7 @@ class ShownTensors:
     def _is_known_item(self, name: cst.Name, depth: int) -> bool:
         """Whether ``name`` is ``value`` of ``for key, value in losses.items():``, where that dictionary is known."""
         return any(
-            item.kind == "for"
+            item.kind is BindingKind.FOR
             and isinstance(item.value, cst.Call)
             and isinstance(item.value.func, cst.Attribute)
             and any(self._dictionaries.entries(item.value.func.value, (), depth))
@@ -258,7 +262,7 @@ class ShownTensors:
     def _is_key(self, name: cst.BaseExpression, depth: int) -> bool:
         """``key`` of ``for key in losses:``, where that is a dictionary."""
         return isinstance(name, cst.Name) and any(
-            item.kind == "for"
+            item.kind is BindingKind.FOR
             and not item.path
             and isinstance(item.value, cst.Name)
             and (self._tensors.contains_loss(item.value) or any(self._dictionaries.entries(item.value, (), depth)))
@@ -270,7 +274,7 @@ class ShownTensors:
         if not isinstance(node, cst.Subscript) or not isinstance(node.value, cst.Name):
             return False
         reached = self._module.values.reaching.of(node.value)
-        call = reached[0].value if len(reached) == 1 and reached[0].kind == "assign" else None
+        call = reached[0].value if len(reached) == 1 and reached[0].kind is BindingKind.ASSIGN else None
         if not isinstance(call, cst.Call) or not self._may_be_on_gpu(call):
             return False
         returned = self._dictionaries.returned(call)
@@ -317,7 +321,7 @@ class ShownTensors:
         returned = [
             part
             for item, value in bindings
-            if isinstance(value, cst.Call) and item.kind == "assign"
+            if isinstance(value, cst.Call) and item.kind is BindingKind.ASSIGN
             for whole in self._dictionaries.returned(value)
             if (part := unpacked(whole, item.path)) is not None
         ]

@@ -16,7 +16,7 @@ from torchlint.model.semantics.value import Device, Role, Value
 from torchlint.model.syntax.calls import keyword
 from torchlint.model.syntax.dotted import called_name, dotted_name
 from torchlint.model.syntax.parameters import first_parameter, owner_of
-from torchlint.model.syntax.scopes import Binding
+from torchlint.model.syntax.scopes import Binding, BindingKind
 from torchlint.model.training.data_flow import DataFlow, Search
 from torchlint.model.training.loops import BACKWARD, is_backward
 from torchlint.model.training.outputs import Outputs
@@ -318,7 +318,9 @@ class StepTensors(ForestFact):
             for root in found
             if isinstance(root, cst.Name)
             for item in self._module.values.reaching.of(root)
-            if item.kind == "with" and isinstance(item.value, cst.Call) and called_name(item.value) == "scale_loss"
+            if item.kind is BindingKind.WITH
+            and isinstance(item.value, cst.Call)
+            and called_name(item.value) == "scale_loss"
         ]
         return [*found, *(call.args[0].value for call in scaling if call.args)]
 

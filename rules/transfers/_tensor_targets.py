@@ -13,7 +13,7 @@ from torchlint.model.semantics.value import Device, Role
 from torchlint.model.syntax.climbing import nearest
 from torchlint.model.syntax.dotted import dotted_name, is_attribute_of_self
 from torchlint.model.syntax.parameters import first_parameter, owner_of
-from torchlint.model.syntax.scopes import Binding, Scope
+from torchlint.model.syntax.scopes import Binding, BindingKind, Scope
 from torchlint.model.tensors.devices import Devices
 from torchlint.model.tensors.placement import Placement
 from torchlint.model.training.data_flow import DataFlow, Search
@@ -68,7 +68,7 @@ class TensorTargets(ForestFact):
             return None
         given = bindings[0].value
         reached = self._module.values.reaching.of(given)
-        is_given = bool(reached) and all(item.kind == "param" for item in reached)
+        is_given = bool(reached) and all(item.kind is BindingKind.PARAM for item in reached)
         return (given.value, bindings[0].path) if is_given else None
 
     def _homes(self, name: str) -> set[object]:

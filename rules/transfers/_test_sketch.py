@@ -6,7 +6,7 @@ import ast
 import builtins
 from collections.abc import Iterator
 
-from torchlint.rule.bindings import BindingKind
+from torchlint.rule.bindings import BoundKind
 from torchlint.rule.sketch import Sketch, called_name, root_of
 
 _ORDER = (ast.Eq, ast.NotEq, ast.Gt, ast.GtE, ast.Lt, ast.LtE)
@@ -57,7 +57,7 @@ def _asks(sketch: Sketch, test: ast.expr, at: ast.stmt) -> bool:
         for name in _parts(test)
         if isinstance(name, ast.Name)
         for item in sketch.bindings(name.id, at)
-        if item.kind is BindingKind.VALUE and _may_be(sketch, item.value, item.statement, _DEPTH)
+        if item.kind is BoundKind.VALUE and _may_be(sketch, item.value, item.statement, _DEPTH)
     )
 
 
@@ -96,7 +96,7 @@ def _may_be(sketch: Sketch, node: ast.expr | None, at: ast.stmt, depth: int) -> 
         if any(item is None or _may_be(sketch, item, at, depth - 1) for item in inner):
             return True
         return "loss" in node.id or any(
-            item.kind in (BindingKind.VALUE, BindingKind.PART, BindingKind.LOOP)
+            item.kind in (BoundKind.VALUE, BoundKind.PART, BoundKind.LOOP)
             and _may_be(sketch, item.value, item.statement, depth - 1)
             for item in sketch.bindings(node.id, at)
         )

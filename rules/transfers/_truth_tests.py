@@ -12,6 +12,7 @@ from torchlint.model.program.tensor_forms import REDUCING, TensorForms, compared
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import called_name
+from torchlint.model.syntax.scopes import BindingKind
 from torchlint.model.training.outputs import Outputs
 from torchlint.model.training.step_places import StepPlace, StepPlaces
 
@@ -137,7 +138,7 @@ class TruthTests:
             names += [
                 node
                 for name in names
-                if (bound := self._module.values.reaching.only(name)) is not None and bound.kind == "assign"
+                if (bound := self._module.values.reaching.only(name)) is not None and bound.kind is BindingKind.ASSIGN
                 for node in self._plain_names(bound.value)
             ]
             self._converted[function] = frozenset(name.value for name in names)
@@ -167,7 +168,7 @@ class TruthTests:
         """Whether ``part`` names the answer to a question: ``is_empty`` after ``is_empty = mask.sum() == 0``."""
         reached = self._module.values.reaching.of(part) if isinstance(part, cst.Name) else []
         return bool(reached) and all(
-            item.kind == "assign"
+            item.kind is BindingKind.ASSIGN
             and not item.path
             and (
                 isinstance(item.value, cst.Comparison)
@@ -208,7 +209,7 @@ class TruthTests:
             return True
         reached = self._module.values.reaching.of(name)
         return bool(reached) and all(
-            item.kind == "assign" and not item.path and self._runs(item.value) for item in reached
+            item.kind is BindingKind.ASSIGN and not item.path and self._runs(item.value) for item in reached
         )
 
     def _runs(self, node: cst.CSTNode | None) -> bool:

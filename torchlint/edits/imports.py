@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from torchlint.edits.text import Edits, end_of_row, newline_of, start_of_next_row, statement_end
+from torchlint.model.syntax.scopes import BindingKind
 from torchlint.source.ranges import Edit
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def _import_module(module: Module, name: str, at: cst.CSTNode) -> Edits | None:
     scope = module.names.scope_with(name, module.tree.scope_of(at))
     if scope is not None:
         bindings = scope.bindings[name]
-        if any(binding.kind != "import" or binding.imported != name for binding in bindings):
+        if any(binding.kind is not BindingKind.IMPORT or binding.imported != name for binding in bindings):
             return None
         if scope is not module.scope:
             return () if any(module.tree.dominates(binding.node, at) for binding in bindings) else None
@@ -53,7 +54,7 @@ def name_module(module: Module, name: str, at: cst.CSTNode) -> tuple[str, Edits]
     if edited == ():
         return name, ()
     for alias, bindings in module.scope.bindings.items():
-        if any(item.kind != "import" or item.imported != name for item in bindings):
+        if any(item.kind is not BindingKind.IMPORT or item.imported != name for item in bindings):
             continue
         always = [item.order for item in bindings if is_unconditional(module, item.node)]
         bound = always and (module.tree.function_of(at) is not None or min(always) < module.tree.index(at))

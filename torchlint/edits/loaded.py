@@ -11,6 +11,7 @@ from torchlint.model.semantics.links import imported_modules
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import dotted_name
 from torchlint.model.syntax.literals import is_true
+from torchlint.model.syntax.scopes import BindingKind
 
 if TYPE_CHECKING:
     from torchlint.model.module import Module
@@ -57,7 +58,7 @@ def loads(module: Module, statement: cst.CSTNode, name: str) -> bool:
         if scope is not None and scope is not module.scope
         for bindings in scope.bindings.values()
         for binding in bindings
-        if binding.kind == "import" and module.tree.root_of(binding.node) is scope.node
+        if binding.kind is BindingKind.IMPORT and module.tree.root_of(binding.node) is scope.node
     )
 
 

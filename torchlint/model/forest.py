@@ -24,7 +24,7 @@ from torchlint.model.syntax.main_guard import is_main_guard
 from torchlint.model.syntax.parameters import owner_of
 from torchlint.model.syntax.pieces import Piece
 from torchlint.model.syntax.positions import Positions, put_together
-from torchlint.model.syntax.scopes import Binding
+from torchlint.model.syntax.scopes import Binding, BindingKind
 from torchlint.model.syntax.tree import Tree
 from torchlint.source.lexemes import comments_in, line_starts, without_suppressions
 
@@ -395,6 +395,6 @@ class Tables:
         names = {**self._tree.imported_names, **{(scope, name): None for scope in stars for name in scope.bindings}}
         found: dict[cst.CSTNode, list[Binding]] = {root: [] for root in self._tree.roots}
         for scope, name in names:
-            imports = (binding for binding in scope.bindings[name] if binding.kind == "import")
+            imports = (binding for binding in scope.bindings[name] if binding.kind is BindingKind.IMPORT)
             found[self._tree.root_of(scope.node)].extend(imports)
         return found

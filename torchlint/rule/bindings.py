@@ -13,7 +13,7 @@ Loop = ast.For | ast.AsyncFor | ast.While
 LOOPS = (ast.For, ast.AsyncFor, ast.While)
 
 
-class BindingKind(Enum):
+class BoundKind(Enum):
     """How a statement binds a name."""
 
     VALUE = "value"
@@ -26,7 +26,7 @@ class BindingKind(Enum):
 class Bound(NamedTuple):
     """What binds a name."""
 
-    kind: BindingKind
+    kind: BoundKind
     statement: ast.stmt  #: of a parameter, its function
     function: Function | None  #: the one in which the name is bound
     value: ast.expr | None = None
@@ -45,29 +45,29 @@ def bound_by(node: ast.stmt, home: Function | None) -> Iterator[tuple[str, Bound
             yield name, Bound(kind, node, home, value)
     if isinstance(node, (ast.Import, ast.ImportFrom)):
         for alias in node.names:
-            yield alias.asname or alias.name.partition(".")[0], Bound(BindingKind.OTHER, node, home)
+            yield alias.asname or alias.name.partition(".")[0], Bound(BoundKind.OTHER, node, home)
     elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-        yield node.name, Bound(BindingKind.OTHER, node, home)
+        yield node.name, Bound(BoundKind.OTHER, node, home)
         if not isinstance(node, ast.ClassDef):
             for parameter in _parameters(node):
-                yield parameter.arg, Bound(BindingKind.PARAMETER, node, node)
+                yield parameter.arg, Bound(BoundKind.PARAMETER, node, node)
 
 
-def _targets(node: ast.stmt) -> Iterator[tuple[ast.expr, BindingKind, ast.expr | None]]:
+def _targets(node: ast.stmt) -> Iterator[tuple[ast.expr, BoundKind, ast.expr | None]]:
     """The targets of a statement, each with what it gets."""
     if isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
         for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
             yield (
                 target,
-                BindingKind.VALUE if isinstance(target, (ast.Name, ast.Attribute)) else BindingKind.PART,
+                BoundKind.VALUE if isinstance(target, (ast.Name, ast.Attribute)) else BoundKind.PART,
                 node.value,
             )
     elif isinstance(node, (ast.For, ast.AsyncFor)):
-        yield node.target, BindingKind.LOOP, node.iter
+        yield node.target, BoundKind.LOOP, node.iter
     elif isinstance(node, (ast.With, ast.AsyncWith)):
         for item in node.items:
             if item.optional_vars is not None:
-                yield item.optional_vars, BindingKind.OTHER, None
+                yield item.optional_vars, BoundKind.OTHER, None
 
 
 def _parameters(function: Function) -> Iterator[ast.arg]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator
 from functools import cached_property
 from typing import Any, TypeVar
 
-from torchlint.rule.bindings import FUNCTIONS, LOOPS, BindingKind, Bound, Function, Loop, bound_by
+from torchlint.rule.bindings import FUNCTIONS, LOOPS, Bound, BoundKind, Function, Loop, bound_by
 from torchlint.source.lexemes import line_starts, places
 
 #: How many nodes, statements and bindings may be looked at: in any file, and for each character.
@@ -168,7 +168,7 @@ class Sketch:
         return [
             item.value
             for item in self.all_bindings(name)
-            if item.value is not None and item.kind is not BindingKind.LOOP and (body is None or item.statement in body)
+            if item.value is not None and item.kind is not BoundKind.LOOP and (body is None or item.statement in body)
         ]
 
     def all_bindings(self, name: str) -> list[Bound]:
@@ -237,7 +237,7 @@ class Sketch:
         for statement in self.containing(":="):
             for part in self.nodes(statement):
                 if isinstance(part, ast.NamedExpr):
-                    item = Bound(BindingKind.VALUE, statement, self._homes[statement], part.value)
+                    item = Bound(BoundKind.VALUE, statement, self._homes[statement], part.value)
                     found.setdefault(part.target.id, []).append(item)
         return found
 

@@ -6,7 +6,7 @@ import ast
 import builtins
 import sys
 
-from torchlint.rule.bindings import FUNCTIONS, BindingKind, Bound, Function
+from torchlint.rule.bindings import FUNCTIONS, Bound, BoundKind, Function
 from torchlint.rule.sketch import Sketch, called_name, root_of
 
 #: Builtin functions whose result is not a tensor and contains none.
@@ -91,13 +91,13 @@ class _Expressions:
 
     def _bound(self, item: Bound, name: str, inside: bool) -> bool:
         node = item.statement
-        if item.kind is BindingKind.PARAMETER and item.function is not None:
+        if item.kind is BoundKind.PARAMETER and item.function is not None:
             return self._parameter(item.function, name)
-        if item.kind is BindingKind.OTHER:
+        if item.kind is BoundKind.OTHER:
             return isinstance(node, (ast.With, ast.AsyncWith)) or not self._sketch.alone
         if isinstance(node, ast.AnnAssign) and self._is_tensor_type(node.annotation):
             return True
-        return self.may_be(item.value, node, inside=inside or item.kind is not BindingKind.VALUE)
+        return self.may_be(item.value, node, inside=inside or item.kind is not BoundKind.VALUE)
 
     def _parameter(self, function: Function, name: str) -> bool:
         """Whether a caller, or the default, may give a parameter a tensor."""
@@ -143,11 +143,11 @@ class _Expressions:
         if f'"{node.attr}"' in self._sketch.text or f"'{node.attr}'" in self._sketch.text:
             return True  # `register_buffer("mean", ...)`
         stored = [*self._sketch.all_bindings(f".{node.attr}"), *self._sketch.all_bindings(node.attr)]
-        return any(self._bound(item, node.attr, inside) for item in stored if item.kind is not BindingKind.PARAMETER)
+        return any(self._bound(item, node.attr, inside) for item in stored if item.kind is not BoundKind.PARAMETER)
 
     def _call(self, node: ast.Call, at: ast.stmt, inside: bool) -> bool:
         func, name = node.func, called_name(node)
-        named = (item.statement for item in self._sketch.all_bindings(name) if item.kind is BindingKind.OTHER)
+        named = (item.statement for item in self._sketch.all_bindings(name) if item.kind is BoundKind.OTHER)
         own = [statement for statement in named if isinstance(statement, FUNCTIONS)]
         if any(self._returns(function, inside) for function in own):
             return True

@@ -13,7 +13,7 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.climbing import climb, nearest
 from torchlint.model.syntax.dotted import base_of
 from torchlint.model.syntax.parameters import owner_of
-from torchlint.model.syntax.scopes import Binding, unpacked
+from torchlint.model.syntax.scopes import Binding, BindingKind, unpacked
 from torchlint.model.training.loops import batch_origins
 
 #: How many names and functions a batch is followed through.
@@ -135,13 +135,13 @@ class BatchParts(ForestFact):
         return any(found.values()) and all(found[binding] or self._is_optional(binding) for binding in reached)
 
     def _is_bound_to_part(self, binding: Binding, depth: int, *, all_paths: bool) -> bool:
-        if binding.kind == "assign":
+        if binding.kind is BindingKind.ASSIGN:
             return depth > 0 and self._is_part(binding.value, binding.path, depth - 1, all_paths=all_paths)
-        if binding.kind == "for":
+        if binding.kind is BindingKind.FOR:
             found = iterables(self._module.names, binding.value, binding.path) if binding.value is not None else ()
             items = [item for over, _ in found for item in self._elements(over, depth)]
         elif isinstance(binding.node, cst.Param):
-            is_one = binding.kind == "param"
+            is_one = binding.kind is BindingKind.PARAM
             passed = self._module.values.parameter_values.passed_for
             items = [] if depth <= 0 else passed(binding.node) if is_one else self._extra(binding.node)
         else:
@@ -163,11 +163,11 @@ class BatchParts(ForestFact):
         bound = self._module.values.reaching.only(node) if isinstance(node, cst.Name) and depth > 0 else None
         if bound is None or bound.path:
             return []
-        if bound.kind == "assign":
+        if bound.kind is BindingKind.ASSIGN:
             return self._elements(bound.value, depth - 1)
         if not isinstance(bound.node, cst.Param):
             return []
-        if bound.kind == "star":
+        if bound.kind is BindingKind.STAR:
             return self._extra(bound.node)
         passed = self._module.values.parameter_values.passed_for(bound.node)
         return [element for item in passed for element in self._elements(item, depth - 1)]
@@ -234,7 +234,7 @@ class BatchParts(ForestFact):
     def _is_optional(self, binding: Binding) -> bool:
         """``images = images.half()`` or ``images, labels = mixup(images, labels)`` under a condition."""
         return (
-            binding.kind == "assign"
+            binding.kind is BindingKind.ASSIGN
             and isinstance(binding.value, cst.Call)
             and any(
                 isinstance(node, cst.Name) and node.value == binding.name

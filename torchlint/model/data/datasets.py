@@ -15,6 +15,7 @@ from torchlint.model.semantics.value import Device, named_device
 from torchlint.model.syntax.calls import Call, keyword
 from torchlint.model.syntax.dotted import dotted_name, last_part
 from torchlint.model.syntax.literals import is_none
+from torchlint.model.syntax.scopes import BindingKind
 
 #: Methods of a dataset that run once per item or batch.
 _ITEM_METHODS = ("__getitem__", "__getitems__", "__iter__")
@@ -113,7 +114,7 @@ class Datasets(ForestFact):
                 yield method
         elif isinstance(node, cst.Name):
             for binding in self._module.names.bindings(node):
-                if binding.kind == "assign" and binding.value is not None and not binding.path:
+                if binding.kind is BindingKind.ASSIGN and binding.value is not None and not binding.path:
                     yield from self._callables(binding.value, depth - 1)
         elif isinstance(node, cst.Call):
             for argument in node.args:
@@ -241,7 +242,12 @@ class Datasets(ForestFact):
         """``y.device`` behind ``device``, if that is all that is assigned to it."""
         reached = self._module.values.reaching.of(node) if isinstance(node, cst.Name) else []
         only = reached[0] if len(reached) == 1 else None
-        if only is None or only.kind != "assign" or only.path or not isinstance(only.value, cst.Attribute):
+        if (
+            only is None
+            or only.kind is not BindingKind.ASSIGN
+            or only.path
+            or not isinstance(only.value, cst.Attribute)
+        ):
             return node
         return only.value
 

@@ -12,6 +12,7 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Device, Value
 from torchlint.model.syntax.calls import keyword
 from torchlint.model.syntax.dotted import dotted_name
+from torchlint.model.syntax.scopes import BindingKind
 from torchlint.model.tensors.placement import Placement
 
 #: How many names, attributes and functions data is followed through.
@@ -116,7 +117,7 @@ class HostData(ForestFact):
     def _is_bound_on_host(self, node: cst.Name, depth: int) -> bool:
         reached = self._module.values.reaching.of(node)
         return bool(reached) and all(
-            item.kind in ("assign", "for")
+            item.kind in (BindingKind.ASSIGN, BindingKind.FOR)
             and isinstance(item.value, cst.BaseExpression)
             and self._is_on_host(item.value, depth - 1)
             for item in reached

@@ -11,6 +11,7 @@ from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.program.configuration import Configuration
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.calls import keywords_of
+from torchlint.model.syntax.scopes import BindingKind
 
 _HOOKS = frozenset(f"{phase}_dataloader" for phase in ("train", "val", "test", "predict"))
 #: Methods of a trainer that iterate over loaders.
@@ -142,7 +143,7 @@ class Lightning(ForestFact):
             )
         bound = self._module.values.reaching.of(node) if isinstance(node, cst.Name) else ()
         return any(
-            item.kind == "assign"
+            item.kind is BindingKind.ASSIGN
             and not item.path
             and isinstance(item.value, _WRITTEN)
             and self._on_a_path(item.value, is_meant)

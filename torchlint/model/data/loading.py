@@ -24,6 +24,7 @@ from torchlint.model.semantics.value import Device, Role, iterated, named_device
 from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.dotted import called_name, last_name
 from torchlint.model.syntax.parameters import owner_of
+from torchlint.model.syntax.scopes import BindingKind
 from torchlint.model.tensors.devices import Devices
 from torchlint.model.training import loops
 from torchlint.model.training.loops import Loops, batch_origins
@@ -259,7 +260,7 @@ class Loading(ForestFact):
         """The loaders whose whole batches a network gets, if ``part`` is ``batch["image"]`` of such a parameter."""
         if isinstance(part, cst.Name):
             bound = self._values.reaching.only(part)
-            part = bound.value if bound is not None and bound.kind == "assign" and not bound.path else None
+            part = bound.value if bound is not None and bound.kind is BindingKind.ASSIGN and not bound.path else None
         while isinstance(part, cst.Subscript) and isinstance(part.value, cst.Subscript):
             part = part.value
         index = part.slice[0].slice if isinstance(part, cst.Subscript) else None
@@ -269,7 +270,7 @@ class Loading(ForestFact):
     def _passed_as(self, batch: cst.BaseExpression, depth: int) -> frozenset[cst.CSTNode]:
         """The loaders whose batches, not yet moved, the callers of a method pass for the parameter ``batch``."""
         bound = self._values.reaching.only(batch) if isinstance(batch, cst.Name) else None
-        param = bound.node if bound is not None and bound.kind == "param" else None
+        param = bound.node if bound is not None and bound.kind is BindingKind.PARAM else None
         method = owner_of(self._tree, param) if isinstance(param, cst.Param) else None
         if method is None or not isinstance(param, cst.Param) or self._tree.class_of(method) is None:
             return frozenset()

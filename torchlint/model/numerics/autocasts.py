@@ -15,6 +15,7 @@ from torchlint.model.semantics.value import Device
 from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import last_name
+from torchlint.model.syntax.scopes import BindingKind
 
 #: How many callers up an autocast is looked for.
 _CALLER_DEPTH = 4
@@ -130,7 +131,7 @@ class Autocasts(ForestFact):
     def _choices(self, target: cst.CSTNode) -> tuple[cst.CSTNode, ...]:
         """``autocast`` and ``nullcontext`` of ``amp = autocast if args.amp else nullcontext``; any other as it is."""
         bound = self._module.values.reaching.only(target) if isinstance(target, cst.Name) else None
-        chosen = bound.value if bound is not None and bound.kind == "assign" and not bound.path else None
+        chosen = bound.value if bound is not None and bound.kind is BindingKind.ASSIGN and not bound.path else None
         return (chosen.body, chosen.orelse) if isinstance(chosen, cst.IfExp) else (target,)
 
     def _described(self, call: Call) -> Autocast:

@@ -14,7 +14,7 @@ from torchlint.model.numerics.precision_settings import PrecisionSettings
 from torchlint.model.syntax.calls import keywords_of
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import last_part
-from torchlint.model.syntax.scopes import Binding
+from torchlint.model.syntax.scopes import Binding, BindingKind
 from torchlint.model.training.grad_mode import GradModes
 from torchlint.model.training.inference_scripts import InferenceScripts
 
@@ -114,7 +114,7 @@ class PrecisionWords:
                 binding.imported
                 for use in uses[:1]
                 for binding in self._module.names.bindings(use)
-                if binding.kind == "import"
+                if binding.kind is BindingKind.IMPORT
             ]
             if any(_speaks(_snake(word), measured) for word in (name, *imported)):
                 yield from (use for use in uses if not self._is_number(use))
@@ -220,7 +220,7 @@ def _texts_in(forest: Forest, root: cst.CSTNode) -> set[str]:
 
 def _binds_number(binding: Binding) -> bool:
     value = binding.value
-    if binding.kind not in ("assign", "param") or binding.path:
+    if binding.kind not in (BindingKind.ASSIGN, BindingKind.PARAM) or binding.path:
         return False
     if isinstance(value, cst.Integer):
         return value.value not in _BITS | _SWITCHES

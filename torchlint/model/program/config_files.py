@@ -16,6 +16,7 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.context import ConfigValue
 from torchlint.model.syntax.dotted import PARTS, base_of
 from torchlint.model.syntax.parameters import first_parameter, owner_of
+from torchlint.model.syntax.scopes import BindingKind
 
 #: How many names and attributes a setting is followed through.
 _DEPTH = 8
@@ -125,7 +126,7 @@ class ConfigFiles(ForestFact):
 
     def _given(self, node: cst.Name) -> Sequence[ConfigValue]:
         bindings = self._module.values.reaching.of(node)
-        param = bindings[0].node if len(bindings) == 1 and bindings[0].kind == "param" else None
+        param = bindings[0].node if len(bindings) == 1 and bindings[0].kind is BindingKind.PARAM else None
         function = owner_of(self._module.tree, param) if isinstance(param, cst.Param) else None
         if function is None or not isinstance(param, cst.Param):
             return ()
@@ -229,7 +230,7 @@ class ConfigFiles(ForestFact):
     def _is_given_by_callers(self, base: cst.BaseExpression) -> bool:
         """Whether a dictionary is that of keyword arguments: ``**options``."""
         bindings = self._module.names.bindings(base) if isinstance(base, cst.Name) else []
-        return any(binding.kind == "star" for binding in bindings)
+        return any(binding.kind is BindingKind.STAR for binding in bindings)
 
     def _is_set(self, key: str, node: cst.BaseExpression) -> bool:
         """Whether the program has another source for a setting: an option, or an assignment on all paths.
@@ -279,7 +280,7 @@ def _of_group(values: Sequence[ConfigValue], group: str) -> Sequence[ConfigValue
 def _is_self(module: Forest, node: cst.BaseExpression) -> bool:
     """Whether ``node`` is the first parameter of a method."""
     bindings = module.names.bindings(node) if isinstance(node, cst.Name) else []
-    if len(bindings) != 1 or bindings[0].kind != "param":
+    if len(bindings) != 1 or bindings[0].kind is not BindingKind.PARAM:
         return False
     function = owner_of(module.tree, bindings[0].node)
     return (

@@ -11,6 +11,7 @@ from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.program.effects import only_computes
 from torchlint.model.program.stores import Stores
 from torchlint.model.syntax.dotted import dotted_name, last_part
+from torchlint.model.syntax.scopes import BindingKind
 
 #: Methods that set up an object before it is used.
 _SETUP = frozenset({"__init__", "__post_init__", "setup", "build", "_build", "init", "_init"})
@@ -49,7 +50,7 @@ class Invariance(ForestFact):
         if scope is None:
             return False
         bindings = scope.bindings.get(name.value, ())
-        return any(item.kind != "param" and self._tree.within(item.node, loop) for item in bindings)
+        return any(item.kind is not BindingKind.PARAM and self._tree.within(item.node, loop) for item in bindings)
 
     def _is_stored_to(self, node: cst.Attribute, loop: cst.CSTNode) -> bool:
         """Whether an attribute is assigned in ``loop``, or one of ``self`` in a method that is not its constructor."""

@@ -19,7 +19,7 @@ from torchlint.model.semantics.memo import CyclicMemo
 from torchlint.model.semantics.object_parts import SEALED, Object, Objects, part_of
 from torchlint.model.syntax.dotted import last_part
 from torchlint.model.syntax.parameters import first_parameter, owner_of
-from torchlint.model.syntax.scopes import Binding
+from torchlint.model.syntax.scopes import Binding, BindingKind
 
 #: An expression, and the part of its value that unpacking gives; or objects, and an attribute of theirs.
 _Part = tuple[cst.CSTNode, tuple[int, ...]] | tuple[Objects, str]
@@ -226,15 +226,15 @@ class ObjectFlow(ForestFact):
         return frozenset(found)
 
     def _bound(self, binding: Binding, path: tuple[int, ...]) -> Objects:
-        if binding.kind == "assign":
+        if binding.kind is BindingKind.ASSIGN:
             return self.of(binding.value, (*binding.path, *path))
-        if binding.kind == "for":
+        if binding.kind is BindingKind.FOR:
             return self._iterated(binding.value, (*binding.path, *path))
-        if binding.kind == "function":
+        if binding.kind is BindingKind.FUNCTION:
             return frozenset({binding.node})
-        if binding.kind == "import":
+        if binding.kind is BindingKind.IMPORT:
             return frozenset({knowledge.CANONICAL.get(binding.imported, binding.imported)})
-        if binding.kind == "param":
+        if binding.kind is BindingKind.PARAM:
             return self._parameter(binding, path)
         return _NOTHING
 
@@ -284,7 +284,7 @@ class ObjectFlow(ForestFact):
                 found.add(method)
             for scope in (self._tree.scopes[item] for item in self._definitions.lineage(definition)):
                 for binding in scope.bindings.get(name, []):
-                    if binding.kind == "assign":
+                    if binding.kind is BindingKind.ASSIGN:
                         found |= self.of(binding.value, binding.path)
         stored = False
         for base, value, _ in self._stores.attributes.get(name, ()):

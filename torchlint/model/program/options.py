@@ -7,6 +7,7 @@ from functools import cached_property
 import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
+from torchlint.model.syntax.scopes import BindingKind
 
 #: The flags of a program, as absl keeps them.
 _FLAGS = "absl.flags.FLAGS"
@@ -99,7 +100,7 @@ class Options(ForestFact):
             return self._module.name_of(node.func) == "builtins.vars"
         bindings = self._module.names.bindings(node) if isinstance(node, cst.Name) and depth > 0 else []
         for binding in bindings:
-            if binding.kind == "param" and isinstance(binding.node, cst.Param):
+            if binding.kind is BindingKind.PARAM and isinstance(binding.node, cst.Param):
                 given = self._module.written.of_bindings([binding])
                 if given is not None and any(self._are_options(value, depth - 1) for value in given.values):
                     return True

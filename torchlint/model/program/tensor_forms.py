@@ -10,7 +10,7 @@ from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.knowledge import GRADIENT_NORMS, Kind
 from torchlint.model.syntax.calls import keyword
 from torchlint.model.syntax.climbing import nearest
-from torchlint.model.syntax.scopes import Binding, Scope, unpacked
+from torchlint.model.syntax.scopes import Binding, BindingKind, Scope, unpacked
 
 #: Methods of a tensor that give a tensor of one element, or one to compare.
 REDUCING = frozenset("all any sum max min mean norm prod amax amin isnan isinf isfinite std var count_nonzero".split())
@@ -191,10 +191,10 @@ class TensorForms(ForestFact):
 
     def _binds_tensor(self, item: Binding, known: Known, depth: int) -> bool:
         """``x = ...``, ``for x in ...``; ``x, y = torch.max(...)``, ``x, y = z.min(), z.max()``."""
-        part = unpacked(item.value, item.path) if item.kind == "assign" else item.value
-        if part is not None and (item.kind == "assign" or (item.kind == "for" and not item.path)):
+        part = unpacked(item.value, item.path) if item.kind is BindingKind.ASSIGN else item.value
+        if part is not None and (item.kind is BindingKind.ASSIGN or (item.kind is BindingKind.FOR and not item.path)):
             return self._is_tensor(part, known, depth - 1)
-        return item.kind == "assign" and self._is_one_of_several(item.value, known, depth)
+        return item.kind is BindingKind.ASSIGN and self._is_one_of_several(item.value, known, depth)
 
     def _without_first(self, node: cst.Name, reached: list[Binding]) -> list[Binding]:
         """``reached`` without the number that a variable is before the loop around ``node`` gives it another value."""
@@ -213,7 +213,9 @@ class TensorForms(ForestFact):
         if isinstance(node, cst.Name):
             reached = self._module.values.reaching.of(node)
             return bool(reached) and all(
-                item.kind == "assign" and not item.path and self._is_one_of_several(item.value, known, depth - 1)
+                item.kind is BindingKind.ASSIGN
+                and not item.path
+                and self._is_one_of_several(item.value, known, depth - 1)
                 for item in reached
             )
         if isinstance(node, (cst.ListComp, cst.GeneratorExp)):
@@ -235,7 +237,10 @@ class TensorForms(ForestFact):
         if isinstance(node, cst.Name):
             reached = self._module.values.reaching.of(node)
             return bool(reached) and all(
-                item.kind == "assign" and not item.path and item.value is not None and self.is_line(item.value)
+                item.kind is BindingKind.ASSIGN
+                and not item.path
+                and item.value is not None
+                and self.is_line(item.value)
                 for item in reached
                 if isinstance(item.value, cst.BaseExpression) or item.value is None
             )
@@ -265,4 +270,4 @@ def _is_list(binding: Binding) -> bool:
     value = binding.value
     if isinstance(value, cst.BinaryOperation):
         return any(isinstance(side, cst.List) for side in (value.left, value.right))
-    return binding.kind == "assign" and not binding.path and isinstance(value, (cst.List, cst.ListComp))
+    return binding.kind is BindingKind.ASSIGN and not binding.path and isinstance(value, (cst.List, cst.ListComp))

@@ -13,6 +13,7 @@ from torchlint.model.semantics.memo import CyclicMemo
 from torchlint.model.semantics.names import Names
 from torchlint.model.syntax.calls import Entries, Unpacking
 from torchlint.model.syntax.parameters import is_static
+from torchlint.model.syntax.scopes import BindingKind
 from torchlint.model.syntax.tree import Tree
 
 #: What prepares a function with some of its arguments: ``run = partial(train, lr=0.1)``.
@@ -109,7 +110,7 @@ class Arguments:
         made = call.args[0].value if call in self._partials and call.args else call.func
         if isinstance(made, cst.Name):
             bindings = self._names.bindings(made)
-            is_only = len(bindings) == 1 and bindings[0].kind == "assign" and not bindings[0].path
+            is_only = len(bindings) == 1 and bindings[0].kind is BindingKind.ASSIGN and not bindings[0].path
             made = bindings[0].value if is_only and bindings[0].value is not None else made
         return made if isinstance(made, cst.Call) and made in self._partials else None
 

@@ -14,7 +14,7 @@ from torchlint.model.syntax.calls import is_super_call
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.exits import ends_with
 from torchlint.model.syntax.nodes import TRIES
-from torchlint.model.syntax.scopes import Binding
+from torchlint.model.syntax.scopes import Binding, BindingKind
 from torchlint.model.syntax.tree import Tree
 
 #: Bindings of an attribute.
@@ -100,7 +100,7 @@ class Branches:
             found = [
                 _Choice(item.value, list(self._around(item.node, function)), self._is_sure(item.node, function))
                 for item in bindings[: _MAX_BINDINGS + 1]
-                if item.kind == "assign" and item.value is not None and not item.path
+                if item.kind is BindingKind.ASSIGN and item.value is not None and not item.path
                 if self._tree.function_of(item.node) is function
             ]
             self._choices[node] = found if len(found) == len(bindings) and any(item.tests for item in found) else []

@@ -13,7 +13,7 @@ from torchlint.model.semantics.knowledge import DATA_LOADER
 from torchlint.model.semantics.names import Names
 from torchlint.model.syntax.abstract import is_abstract
 from torchlint.model.syntax.parameters import class_parameter
-from torchlint.model.syntax.scopes import Binding, Scope
+from torchlint.model.syntax.scopes import Binding, BindingKind, Scope
 from torchlint.model.syntax.tree import Tree
 
 #: Of a class with more bases, the farthest are unknown.
@@ -84,10 +84,10 @@ class Classes:
         found: list[cst.BaseExpression] = []
         waiting: list[cst.BaseExpression | None] = []
         for binding in self._names.bindings(func) if isinstance(func, cst.Name) else ():
-            if binding.kind == "param" and isinstance(binding.node, cst.Param):
+            if binding.kind is BindingKind.PARAM and isinstance(binding.node, cst.Param):
                 waiting.append(binding.node.default)
             else:
-                waiting.append(binding.value if binding.kind == "assign" and not binding.path else None)
+                waiting.append(binding.value if binding.kind is BindingKind.ASSIGN and not binding.path else None)
         while waiting:
             item = waiting.pop()
             if isinstance(item, cst.IfExp):
@@ -211,7 +211,8 @@ def defined(bindings: list[Binding]) -> list[cst.FunctionDef | cst.ClassDef]:
     return [
         binding.node
         for binding in bindings
-        if isinstance(binding.node, (cst.FunctionDef, cst.ClassDef)) and binding.kind in ("function", "class")
+        if isinstance(binding.node, (cst.FunctionDef, cst.ClassDef))
+        and binding.kind in (BindingKind.FUNCTION, BindingKind.CLASS)
     ]
 
 

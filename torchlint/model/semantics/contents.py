@@ -12,7 +12,7 @@ from torchlint.model.semantics.evaluator import Evaluator
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.names import Names, Variable
 from torchlint.model.semantics.value import UNKNOWN, Value, join, join_items
-from torchlint.model.syntax.scopes import Scope
+from torchlint.model.syntax.scopes import BindingKind, Scope
 from torchlint.model.syntax.tree import Tree
 
 #: A container that is filled in more places is not looked into.
@@ -82,7 +82,11 @@ class Contents:
                     _Item(item.value, (item.key if isinstance(item, cst.DictElement) else None,))
                     for item in value.elements
                 ]
-            elif binding.kind == "assign" and not binding.path and (each := self._values.of(value).each) is not None:
+            elif (
+                binding.kind is BindingKind.ASSIGN
+                and not binding.path
+                and (each := self._values.of(value).each) is not None
+            ):
                 others.append(each)
         return items, others
 
@@ -99,7 +103,7 @@ class Contents:
         if constant is not None:
             return frozenset({constant})
         bindings = self._names.bindings(key) if isinstance(key, cst.Name) else []
-        if any(binding.kind != "for" or binding.path for binding in bindings):
+        if any(binding.kind is not BindingKind.FOR or binding.path for binding in bindings):
             return frozenset()
         found = [
             item.constant for binding in bindings for item in self._values.of(binding.value).elements or (UNKNOWN,)

@@ -26,7 +26,7 @@ from torchlint.model.semantics.value import Value
 from torchlint.model.syntax.calls import is_of_super, is_super_call
 from torchlint.model.syntax.dotted import dotted_name, is_attribute_of_self
 from torchlint.model.syntax.parameters import class_parameter, first_parameter
-from torchlint.model.syntax.scopes import Scope
+from torchlint.model.syntax.scopes import BindingKind, Scope
 from torchlint.model.syntax.tree import Tree
 
 #: The calls of each method, of one name.
@@ -157,7 +157,7 @@ class Definitions(Classes):
     def _handed(self, func: cst.Name, values: Evaluator) -> list[cst.FunctionDef | cst.ClassDef]:
         """The functions or classes a variable or a parameter may refer to: ``step`` of ``step = make_step(model)``."""
         bindings = self._names.bindings(func)
-        if not bindings or not all(binding.kind in ("assign", "param") for binding in bindings):
+        if not bindings or not all(binding.kind in (BindingKind.ASSIGN, BindingKind.PARAM) for binding in bindings):
             return []
         return self._kept(values.of(func), (cst.FunctionDef, cst.ClassDef))
 
@@ -296,7 +296,7 @@ class Definitions(Classes):
             for scope in self._tree.scopes.values():
                 for bindings in scope.bindings.values():
                     for binding in bindings:
-                        if binding.kind in ("function", "class"):
+                        if binding.kind in (BindingKind.FUNCTION, BindingKind.CLASS):
                             self._homes.setdefault(binding.node, {})[scope, binding.name] = None
         return list(self._homes[definition])
 

@@ -11,6 +11,7 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.names import Names
 from torchlint.model.semantics.value import Value
 from torchlint.model.syntax.abstract import is_abstract
+from torchlint.model.syntax.scopes import BindingKind
 from torchlint.model.syntax.tree import Tree
 
 #: A name that more methods have than this is common.
@@ -74,7 +75,7 @@ class Families:
         scope, name = variable
         bindings = (*scope.bindings.get(name, ()), *scope.attributes.get(name, ()))
         return any(
-            binding.kind == "import"
+            binding.kind is BindingKind.IMPORT
             or (isinstance(binding.value, cst.Call) and self._names.resolve(binding.value.func) is not None)
             for binding in bindings
         )

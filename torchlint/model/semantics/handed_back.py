@@ -11,7 +11,7 @@ from torchlint.model.semantics.evaluator import Evaluator
 from torchlint.model.semantics.knowledge import ITERATION_WRAPPERS, Kind
 from torchlint.model.semantics.names import Names
 from torchlint.model.semantics.reaching import Reaching
-from torchlint.model.syntax.scopes import Binding
+from torchlint.model.syntax.scopes import Binding, BindingKind
 
 #: How many names a parameter is followed through, and how many bindings of each.
 _DEPTH, _MAX_BINDINGS = 4, 8
@@ -77,14 +77,18 @@ class HandedBack:
         return (param, (*made, *own)) if param is not None else _NOTHING
 
     def _bound(self, binding: Binding, depth: int) -> _Found:
-        if binding.kind == "param" and isinstance(binding.node, cst.Param):
+        if binding.kind is BindingKind.PARAM and isinstance(binding.node, cst.Param):
             return binding.node, ()
-        return self._parameter(binding.value, depth - 1) if binding.kind == "assign" and not binding.path else _NOTHING
+        return (
+            self._parameter(binding.value, depth - 1)
+            if binding.kind is BindingKind.ASSIGN and not binding.path
+            else _NOTHING
+        )
 
     def _replaces(self, binding: Binding) -> bool:
         """Whether a name is bound to what a method of it returns: ``x = x.to(device)``."""
         func = binding.value.func if isinstance(binding.value, cst.Call) and not binding.path else None
-        owner = func.value if isinstance(func, cst.Attribute) and binding.kind == "assign" else None
+        owner = func.value if isinstance(func, cst.Attribute) and binding.kind is BindingKind.ASSIGN else None
         return isinstance(owner, cst.Name) and owner.value == binding.name
 
     def _is_progress_bar(self, node: cst.Call) -> bool:

@@ -9,6 +9,7 @@ import libcst as cst
 
 from torchlint.model.semantics.names import Names, Variable
 from torchlint.model.syntax.dotted import index_of
+from torchlint.model.syntax.scopes import BindingKind
 from torchlint.model.syntax.tree import Tree
 
 #: An item that is stored at more places than this is unknown.
@@ -74,7 +75,7 @@ class Items:
     def _displays(self, variable: Variable) -> Iterator[cst.Dict]:
         scope, name = variable
         for binding in (*scope.bindings.get(name, ()), *scope.attributes.get(name, ())):
-            if isinstance(binding.value, cst.Dict) and binding.kind == "assign" and not binding.path:
+            if isinstance(binding.value, cst.Dict) and binding.kind is BindingKind.ASSIGN and not binding.path:
                 yield binding.value
 
     @cached_property

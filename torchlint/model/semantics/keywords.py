@@ -19,7 +19,7 @@ from torchlint.model.syntax.calls import Entries
 from torchlint.model.syntax.climbing import nearest
 from torchlint.model.syntax.dotted import called_name, index_of
 from torchlint.model.syntax.parameters import owner_of
-from torchlint.model.syntax.scopes import Binding
+from torchlint.model.syntax.scopes import Binding, BindingKind
 from torchlint.model.syntax.tree import Tree
 
 #: How many names, calls and copies a dictionary is followed through.
@@ -75,7 +75,11 @@ class Keywords:
     def _positional(self, node: cst.BaseExpression) -> Entries:
         """What ``*args`` may pass for a parameter: nothing if no call of the function around adds anything to it."""
         bindings = self._names.bindings(node) if isinstance(node, cst.Name) else []
-        function = owner_of(self._tree, bindings[0].node) if len(bindings) == 1 and bindings[0].kind == "star" else None
+        function = (
+            owner_of(self._tree, bindings[0].node)
+            if len(bindings) == 1 and bindings[0].kind is BindingKind.STAR
+            else None
+        )
         if function is None or function.params.star_arg is not bindings[0].node:
             return _UNKNOWN
         calls, complete = self._written.calls_of(function)
@@ -195,7 +199,7 @@ class Keywords:
 
     def _variable(self, node: cst.Name | cst.Attribute, key: str | int, depth: int) -> Entries:
         bindings = self._values.reaching.of(node) if isinstance(node, cst.Name) else self._names.members(node) or []
-        if len(bindings) == 1 and bindings[0].kind == "star":
+        if len(bindings) == 1 and bindings[0].kind is BindingKind.STAR:
             found = self._of_caller(bindings[0], key, depth)
         else:
             sources = self._written.sources(node)
@@ -205,7 +209,7 @@ class Keywords:
             found = _joined(given)
             is_display = len(sources.values) == 1 and self._is_display(sources.values[0])
             if not (sources.complete or (is_display and isinstance(node, cst.Attribute))) or (
-                _differ(given) and any(item.kind == "param" for item in bindings)
+                _differ(given) and any(item.kind is BindingKind.PARAM for item in bindings)
             ):
                 found = replace(found, known=False)
         for change in self._changes(node, bindings, key, depth):

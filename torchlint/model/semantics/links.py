@@ -8,14 +8,14 @@ from functools import cached_property
 import libcst as cst
 
 from torchlint.model.syntax.dotted import dotted_name, last_part
-from torchlint.model.syntax.scopes import Binding, Scope
+from torchlint.model.syntax.scopes import Binding, BindingKind, Scope
 from torchlint.model.syntax.tree import Tree
 
 #: The dotted name of a module, with leading dots if it is relative, and the file that imports it -> the file, or None.
 Resolve = Callable[[str, str], str | None]
 
 #: What a name of another file may be bound by, to be known here.
-_KNOWN = frozenset({"function", "class", "assign", "annotation", "import"})
+_KNOWN = (BindingKind.FUNCTION, BindingKind.CLASS, BindingKind.ASSIGN, BindingKind.ANNOTATION, BindingKind.IMPORT)
 #: Statements that bind names of their own.
 _NAMING = (cst.FunctionDef, cst.ClassDef, cst.Assign)
 #: How many imports a name is followed through.
@@ -140,7 +140,9 @@ class Links:
 
     def _is_from(self, scope: Scope, bindings: list[Binding]) -> bool:
         """Whether a name is imported from the module ``scope``, which has it from another file then."""
-        if not all(binding.kind == "import" and isinstance(binding.node, cst.ImportFrom) for binding in bindings):
+        if not all(
+            binding.kind is BindingKind.IMPORT and isinstance(binding.node, cst.ImportFrom) for binding in bindings
+        ):
             return False
         parts = ((binding.node, _parted(binding.imported)[0]) for binding in bindings)
         return any(self.module(dotted, self._tree.root_of(node)) is scope for node, dotted in parts)
@@ -149,7 +151,7 @@ class Links:
         """Bindings with each import of a name of the forest replaced by what binds that name."""
         found: list[Binding] = []
         for binding in bindings:
-            targets = self._targets(binding, depth) if binding.kind == "import" and depth < _DEPTH else []
+            targets = self._targets(binding, depth) if binding.kind is BindingKind.IMPORT and depth < _DEPTH else []
             if targets:
                 found += [target.under(binding.name, binding.order) for target in targets]
             else:

@@ -14,7 +14,7 @@ from torchlint.model.semantics.evaluator import Evaluator
 from torchlint.model.semantics.names import Names
 from torchlint.model.semantics.reaching import Reaching
 from torchlint.model.syntax.dotted import called_name
-from torchlint.model.syntax.scopes import Scope
+from torchlint.model.syntax.scopes import BindingKind, Scope
 from torchlint.model.syntax.tree import Tree
 
 #: Names of functions that apply a function to each tensor in nested lists and dicts.
@@ -112,7 +112,7 @@ class Mappings:
             return [*self._definitions.reachable(node, self._values)]
         if not isinstance(node, cst.Name):
             return []
-        bound = [binding.value for binding in self._names.bindings(node) if binding.kind == "assign"]
+        bound = [binding.value for binding in self._names.bindings(node) if binding.kind is BindingKind.ASSIGN]
         return [*self._definitions.named(node), *(value for value in bound if isinstance(value, cst.Lambda))]
 
 

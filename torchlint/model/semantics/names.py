@@ -14,7 +14,7 @@ from torchlint.model.semantics.links import Links, names_bound_by
 from torchlint.model.syntax.climbing import nearest
 from torchlint.model.syntax.dotted import base_of, dotted_name, last_name
 from torchlint.model.syntax.literals import is_none, value_of
-from torchlint.model.syntax.scopes import Binding, Scope
+from torchlint.model.syntax.scopes import Binding, BindingKind, Scope
 from torchlint.model.syntax.tree import Tree
 
 _BUILTINS = frozenset(dir(builtins))
@@ -131,17 +131,24 @@ class Names:
             text = value_of(given) if isinstance(given, cst.SimpleString) else None
             return (text, node) if isinstance(text, str) and self.resolve(node.func) == IMPORT_MODULE else None
         bound = self._bound_before(node) if type(node) is cst.Name else []
-        if len(bound) == 1 and bound[0].kind == "assign" and not bound[0].path and type(bound[0].value) is cst.Call:
+        if (
+            len(bound) == 1
+            and bound[0].kind is BindingKind.ASSIGN
+            and not bound[0].path
+            and type(bound[0].value) is cst.Call
+        ):
             return self._imported(bound[0].value)
-        if not bound or bound[0].kind != "import":
+        if not bound or bound[0].kind is not BindingKind.IMPORT:
             return None
-        if any(item.kind != "import" or item.imported != bound[0].imported for item in bound):
+        if any(item.kind is not BindingKind.IMPORT or item.imported != bound[0].imported for item in bound):
             return None  # `import models.vae` and `import models.gan` both bind `models`
         return bound[0].imported, bound[0].node
 
     def modules_named(self, scope: Scope, parts: list[str]) -> list[Scope]:
         """The modules that ``models.net`` may be in a scope, for the parts ``models`` and ``net``."""
-        imported = {item.imported: item.node for item in scope.bindings.get(parts[0], ()) if item.kind == "import"}
+        imported = {
+            item.imported: item.node for item in scope.bindings.get(parts[0], ()) if item.kind is BindingKind.IMPORT
+        }
         found = [
             self._links.module(".".join([name, *parts[1:]]), self._tree.root_of(node))
             for name, node in imported.items()
@@ -151,7 +158,9 @@ class Names:
     def _items_of(self, node: cst.Subscript) -> list[cst.Name]:
         """The names that a dict which is a variable contains: ``{"vae": vae, "gan": gan}``; none if it has others."""
         bound = self.bindings(node.value) if isinstance(node.value, cst.Name) else []
-        display = bound[0].value if len(bound) == 1 and bound[0].kind == "assign" and not bound[0].path else None
+        display = (
+            bound[0].value if len(bound) == 1 and bound[0].kind is BindingKind.ASSIGN and not bound[0].path else None
+        )
         if not isinstance(display, cst.Dict) or len(display.elements) > _MAX_MODULES:
             return []
         values = [element.value for element in display.elements if isinstance(element, cst.DictElement)]
@@ -202,7 +211,7 @@ class Names:
         if not isinstance(base, cst.Name):
             return None
         found = self.bindings(base)
-        return found if all(binding.kind == "import" for binding in found) else None
+        return found if all(binding.kind is BindingKind.IMPORT for binding in found) else None
 
     def resolve(self, node: cst.CSTNode | None) -> str | None:
         """The canonical dotted name of what ``node`` refers to, if it comes from an import or is a builtin.
@@ -225,7 +234,7 @@ class Names:
                 for base in self.alternatives(node.value)
             )
         if isinstance(node, cst.Name):
-            imported = {binding.imported for binding in self.bindings(node) if binding.kind == "import"}
+            imported = {binding.imported for binding in self.bindings(node) if binding.kind is BindingKind.IMPORT}
             if imported:
                 return frozenset(CANONICAL.get(name, name) for name in imported)
             single = self.resolve(node)
@@ -237,7 +246,7 @@ class Names:
             members = self.members(node)
             if members:
                 names = {_canonical(binding.imported) for binding in members}
-                return names.pop() if len(names) == 1 and members[0].kind == "import" else None
+                return names.pop() if len(names) == 1 and members[0].kind is BindingKind.IMPORT else None
             base = self._resolve(node.value, depth) if depth else self.resolve(node.value)
             return None if base is None else _canonical(f"{base}.{node.attr.value}")
         if type(node) is not cst.Name or depth > _ALIAS_DEPTH:
@@ -256,9 +265,9 @@ class Names:
         """The dotted name that all ``bindings`` give; None if there is no such name."""
         found: str | None = None
         for binding in bindings:
-            if binding.kind == "import":
+            if binding.kind is BindingKind.IMPORT:
                 name: str | None = _canonical(binding.imported)
-            elif binding.kind == "assign" and binding.value is not None and not binding.path:
+            elif binding.kind is BindingKind.ASSIGN and binding.value is not None and not binding.path:
                 if is_none(binding.value):
                     continue
                 name = self._resolve(binding.value, depth + 1)
@@ -273,7 +282,7 @@ class Names:
         """Whether ``scope`` imports ``name`` and binds it in another way: ``data = data.load()``, ``for data in``."""
         key = (scope, name)
         if key not in self._bound_again:
-            kinds = {binding.kind == "import" for binding in scope.bindings[name]}
+            kinds = {binding.kind is BindingKind.IMPORT for binding in scope.bindings[name]}
             self._bound_again[key] = len(kinds) > 1
         return self._bound_again[key]
 
@@ -283,7 +292,7 @@ class Names:
         bound = scope.bindings[node.value] if scope is not None else []
         if scope is None or not self._is_bound_again(scope, node.value):
             return bound
-        return [item for item in bound if item.kind == "import" or not self._comes_later(item, node, scope)]
+        return [item for item in bound if item.kind is BindingKind.IMPORT or not self._comes_later(item, node, scope)]
 
     def _comes_later(self, binding: Binding, node: cst.Name, scope: Scope) -> bool:
         """Whether ``node`` runs before ``binding`` uses its name again: ``data = data.load()``, ``for data in``."""

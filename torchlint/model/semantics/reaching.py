@@ -10,7 +10,7 @@ import libcst as cst
 
 from torchlint.model.semantics.names import Names
 from torchlint.model.syntax.nodes import HANDLERS, TRIES
-from torchlint.model.syntax.scopes import Binding, Scope
+from torchlint.model.syntax.scopes import Binding, BindingKind, Scope
 from torchlint.model.syntax.tree import Tree
 
 #: How many lines further a name is looked for that is bound again.
@@ -84,7 +84,7 @@ class Reaching:
             for binding in ordered[first:behind]:
                 if (
                     binding.node is statement
-                    and binding.kind in ("assign", "augment")
+                    and binding.kind in (BindingKind.ASSIGN, BindingKind.AUGMENT)
                     and not isinstance(binding.node, cst.NamedExpr)
                 ):
                     continue  # its own right side sees what was there before
@@ -109,7 +109,7 @@ class Reaching:
 
     def _line_of(self, binding: Binding) -> tuple[cst.IndentedBlock, int] | None:
         """The block and the line of a statement that binds a name for certain, unless it is the block of a ``try``."""
-        if binding.kind not in ("assign", "augment") or isinstance(binding.node, cst.NamedExpr):
+        if binding.kind not in (BindingKind.ASSIGN, BindingKind.AUGMENT) or isinstance(binding.node, cst.NamedExpr):
             return None
         line = self._tree.line_of(binding.node)
         return None if line is None or isinstance(self._tree.parent(line[0]), TRIES) else line
@@ -155,12 +155,12 @@ class Reaching:
     def _settles(self, binding: Binding, at: cst.CSTNode) -> bool:
         """Whether nothing bound before ``binding`` can still be seen at ``at``."""
         node = binding.node
-        if binding.kind in ("param", "star"):
+        if binding.kind in (BindingKind.PARAM, BindingKind.STAR):
             return True
-        if binding.kind in ("for", "with") and isinstance(node, (cst.For, cst.With)):
+        if binding.kind in (BindingKind.FOR, BindingKind.WITH) and isinstance(node, (cst.For, cst.With)):
             if self._tree.within(at, node.body):
                 return True
-            return binding.kind == "with" and self._tree.dominates(node, at)
+            return binding.kind is BindingKind.WITH and self._tree.dominates(node, at)
         if isinstance(node, cst.CompFor):
             return True
         if isinstance(node, _BRANCHES):

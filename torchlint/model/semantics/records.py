@@ -15,7 +15,7 @@ from torchlint.model.semantics.members import given_to_records
 from torchlint.model.semantics.names import Names
 from torchlint.model.syntax.dotted import dotted_name
 from torchlint.model.syntax.parameters import first_parameter, owner_of
-from torchlint.model.syntax.scopes import Binding, unpacked
+from torchlint.model.syntax.scopes import Binding, BindingKind, unpacked
 from torchlint.model.syntax.tree import Tree
 
 #: How many names, parameters and attributes an object is followed through.
@@ -181,15 +181,15 @@ class Records:
         return [unpacked(item, path) if item is not None else None for item in returned]
 
     def _of_bindings(self, bindings: list[Binding], depth: int) -> _Places:
-        return _all_of(self._of_binding(item, depth) for item in bindings if item.kind != "annotation")
+        return _all_of(self._of_binding(item, depth) for item in bindings if item.kind is not BindingKind.ANNOTATION)
 
     def _of_binding(self, binding: Binding, depth: int) -> _Places:
-        if binding.kind == "assign" and binding.value is not None:
+        if binding.kind is BindingKind.ASSIGN and binding.value is not None:
             return _all_of(
                 self._places(part, depth - 1) if part is not None else _UNKNOWN
                 for part in self._parts(binding.value, binding.path)
             )
-        if binding.kind == "param" and isinstance(binding.node, cst.Param):
+        if binding.kind is BindingKind.PARAM and isinstance(binding.node, cst.Param):
             return self._of_parameter(binding.node, depth)
         return _UNKNOWN
 
@@ -228,7 +228,7 @@ class Records:
         for index, item in enumerate(node.args):
             if item.star == "**" or (index == 0 and item.keyword is None and not item.star):
                 named = self._values.reaching.of(item.value) if isinstance(item.value, cst.Name) else []
-                bound = [binding.value for binding in named if binding.kind == "assign" and not binding.path]
+                bound = [binding.value for binding in named if binding.kind is BindingKind.ASSIGN and not binding.path]
                 for value in bound or [item.value]:
                     if isinstance(value, cst.Dict):
                         yield value

@@ -12,7 +12,7 @@ from torchlint.model.semantics.name_patterns import ANY, matches, pattern_of
 from torchlint.model.semantics.names import Names
 from torchlint.model.syntax.calls import keywords_of
 from torchlint.model.syntax.parameters import is_static, parameters_of
-from torchlint.model.syntax.scopes import Scope
+from torchlint.model.syntax.scopes import BindingKind, Scope
 from torchlint.model.syntax.tree import Tree
 
 #: A call that may run more functions than this runs an unknown one.
@@ -73,7 +73,7 @@ class Registries:
             yield func
             return
         for binding in self._names.bindings(func):
-            if binding.kind == "assign" and not binding.path and binding.value is not None:
+            if binding.kind is BindingKind.ASSIGN and not binding.path and binding.value is not None:
                 yield binding.value
 
     def _taken(self, node: cst.BaseExpression) -> Iterator[_Definition]:

@@ -53,7 +53,7 @@ from torchlint.model.syntax.parameters import (
     is_static,
     owner_of,
 )
-from torchlint.model.syntax.scopes import Binding, Scope
+from torchlint.model.syntax.scopes import Binding, BindingKind, Scope
 from torchlint.model.syntax.tree import Tree
 
 __all__ = ["Value", "Values"]
@@ -62,6 +62,7 @@ _T = TypeVar("_T")
 
 #: Expressions nested or chained deeper than this are unknown.
 _MAX_DEPTH = 40
+_WITHOUT_VALUE = (BindingKind.DELETE, BindingKind.EXCEPT)
 
 
 class Values:
@@ -105,23 +106,23 @@ class Values:
 
     def binding_value(self, binding: Binding) -> Value:
         """What ``binding`` gives its name."""
-        if binding.kind in ("assign", "with"):
+        if binding.kind in (BindingKind.ASSIGN, BindingKind.WITH):
             return unpacked(self.of(binding.value), binding.path, binding.targets)
-        if binding.kind == "for":
+        if binding.kind is BindingKind.FOR:
             return unpacked(iterated(self.of(binding.value)), binding.path)
-        if binding.kind == "param":
+        if binding.kind is BindingKind.PARAM:
             return self._once(binding, lambda: self._parameter(binding))
-        if binding.kind == "star" and isinstance(binding.node, cst.Param):
+        if binding.kind is BindingKind.STAR and isinstance(binding.node, cst.Param):
             function = owner_of(self._tree, binding.node)
             star = binding.node
             return self._once(binding, lambda: self.parameter_values.extra(function, star)) if function else UNKNOWN
-        if binding.kind == "annotation" and isinstance(binding.node, cst.AnnAssign):
+        if binding.kind is BindingKind.ANNOTATION and isinstance(binding.node, cst.AnnAssign):
             return self.annotated(binding.node.annotation)
-        if binding.kind == "function" and isinstance(binding.node, cst.FunctionDef):
+        if binding.kind is BindingKind.FUNCTION and isinstance(binding.node, cst.FunctionDef):
             return Value(Kind.FUNCTION, frozenset({binding.node}), definition=binding.node)
-        if binding.kind == "class" and isinstance(binding.node, cst.ClassDef):
+        if binding.kind is BindingKind.CLASS and isinstance(binding.node, cst.ClassDef):
             return Value(Kind.CLASS, frozenset({binding.node}), definition=binding.node)
-        if binding.kind == "augment":
+        if binding.kind is BindingKind.AUGMENT:
             added = self.of(binding.node.value) if isinstance(binding.node, cst.AugAssign) else NONE
             if added.kind is Kind.TENSOR and added.role is not Role.BATCH:
                 return Value(Kind.TENSOR, device=added.device, role=added.role, sure=added.sure)  # ``loss += part``
@@ -198,23 +199,27 @@ class Values:
         else:
             bound = self._bound(node.value, reached)
         found = self._contents.filled(bound, home, name)
-        param = reached[0].node if len(reached) == 1 and reached[0].kind == "param" else None
+        param = reached[0].node if len(reached) == 1 and reached[0].kind is BindingKind.PARAM else None
         return self.parameter_values.narrowed(node, param, found) if isinstance(param, cst.Param) else found
 
     def _bound(self, name: str, reached: list[Binding]) -> Value:
         """The value of a name that may be bound by any of ``reached``."""
-        values = [self.binding_value(binding) for binding in reached if binding.kind not in ("delete", "except")]
+        values = [self.binding_value(binding) for binding in reached if binding.kind not in _WITHOUT_VALUE]
         if not values:
             return UNKNOWN
         found = self._guesses.corrected(name, join(values))
-        augmented = [item.node for item in reached if item.kind == "augment" and isinstance(item.node, cst.AugAssign)]
+        augmented = [
+            item.node for item in reached if item.kind is BindingKind.AUGMENT and isinstance(item.node, cst.AugAssign)
+        ]
         if found.kind is Kind.NONE and augmented:
             return UNKNOWN
         if found.kind is Kind.NUMBER and found.sure and not all(self.of(item.value) for item in augmented):
             return replace(found, sure=False)  # ``loss = 0``, then ``loss += criterion(...)``
-        if not (found or found.shapes) and any(item.kind in ("assign", "for", "with") for item in reached):
+        if not (found or found.shapes) and any(
+            item.kind in (BindingKind.ASSIGN, BindingKind.FOR, BindingKind.WITH) for item in reached
+        ):
             hint = self._guesses.of(name)
-            if hint.kind is not Kind.LOADER or all(b.kind in ("assign", "with") for b in reached):
+            if hint.kind is not Kind.LOADER or all(b.kind in (BindingKind.ASSIGN, BindingKind.WITH) for b in reached):
                 moves = [moved_to(b.value, self) for b in reached if isinstance(b.value, cst.Call) and not b.path]
                 return replace(hint, device=next((device for device in moves if device), None))
         return found
@@ -224,7 +229,7 @@ class Values:
         if members:
             bound = join([self.binding_value(binding) for binding in members])
             bound = self._contents.filled(bound, self._tree.scope_of(members[0].node), node.attr.value)
-            if bound or members[0].kind != "import":
+            if bound or members[0].kind is not BindingKind.IMPORT:
                 return bound
         name = self._names.resolve(node)
         if name is not None:

@@ -20,7 +20,7 @@ from torchlint.model.syntax.calls import is_super_call
 from torchlint.model.syntax.dotted import dotted_name
 from torchlint.model.syntax.literals import is_constant_name
 from torchlint.model.syntax.parameters import first_parameter, owner_of, parameters_of
-from torchlint.model.syntax.scopes import Binding, unpacked
+from torchlint.model.syntax.scopes import Binding, BindingKind, unpacked
 from torchlint.model.syntax.tree import Tree
 
 #: Calls that may bind any name of a module, or call any function of it.
@@ -64,23 +64,23 @@ class Written:
         found: list[cst.BaseExpression] = []
         complete = True
         for binding in bindings:
-            if binding.kind == "annotation":
+            if binding.kind is BindingKind.ANNOTATION:
                 continue  # `workers: int` gives nothing
-            if binding.kind == "param" and isinstance(binding.node, cst.Param):
+            if binding.kind is BindingKind.PARAM and isinstance(binding.node, cst.Param):
                 given = self._of_parameter(binding.node)
                 if given is None:
                     return None
                 found += given.values
                 complete = complete and given.complete
                 continue
-            if binding.kind == "for":
+            if binding.kind is BindingKind.FOR:
                 given = self._of_loop(binding)
                 if given is None:
                     return None
                 found += given.values
                 complete = complete and given.complete
                 continue
-            value = unpacked(binding.value, binding.path) if binding.kind == "assign" else None
+            value = unpacked(binding.value, binding.path) if binding.kind is BindingKind.ASSIGN else None
             if value is None:
                 return None
             found.append(value)
@@ -216,7 +216,9 @@ class Written:
         """Whether ``node`` is the first parameter of the method around."""
         bindings = self._names.bindings(node) if isinstance(node, cst.Name) else []
         function = (
-            owner_of(self._tree, bindings[0].node) if len(bindings) == 1 and bindings[0].kind == "param" else None
+            owner_of(self._tree, bindings[0].node)
+            if len(bindings) == 1 and bindings[0].kind is BindingKind.PARAM
+            else None
         )
         return (
             function is not None

@@ -4,10 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from enum import Enum
 
 import libcst as cst
 
 COMPREHENSIONS = (cst.ListComp, cst.SetComp, cst.GeneratorExp, cst.DictComp)
+
+
+class BindingKind(Enum):
+    """The statement, or part of one, that binds a name."""
+
+    IMPORT = "import"
+    ASSIGN = "assign"
+    AUGMENT = "augment"  #: ``x += 1``
+    ANNOTATION = "annotation"  #: ``x: int``, without a value
+    FOR = "for"  #: also in a comprehension
+    WITH = "with"
+    PARAM = "param"
+    STAR = "star"  #: ``*args`` or ``**options``
+    FUNCTION = "function"
+    CLASS = "class"
+    EXCEPT = "except"
+    MATCH = "match"  #: a name in a pattern
+    DELETE = "delete"
 
 
 @dataclass(eq=False)
@@ -15,7 +34,7 @@ class Binding:
     """One place that gives a name (or an attribute of ``self``) its value."""
 
     name: str
-    kind: str  #: import, assign, augment, annotation, for, with, param, function, class, except, match, delete
+    kind: BindingKind
     node: cst.CSTNode  #: the statement or parameter that binds
     order: int
     value: cst.BaseExpression | None = None  #: the bound expression; for ``for`` the iterable, for ``with`` the manager

@@ -8,7 +8,7 @@ from typing import Any
 import libcst as cst
 
 from torchlint.model.syntax.dotted import dotted_name
-from torchlint.model.syntax.scopes import Binding, Scope, captured
+from torchlint.model.syntax.scopes import Binding, BindingKind, Scope, captured
 from torchlint.model.syntax.tables import Tables
 
 #: Fields that carry meaning, in the order in which Python evaluates them; white space and operators are left out.
@@ -135,17 +135,17 @@ class Traversal(Tables):
         if binding.name in scope.outer_names:
             while home.parent is not None and (home is scope or home.is_class or binding.name not in home.bindings):
                 home = home.parent
-        while home.is_comprehension and binding.kind == "assign" and home.parent is not None:
+        while home.is_comprehension and binding.kind is BindingKind.ASSIGN and home.parent is not None:
             home = home.parent  # a walrus binds in the scope around the comprehension
         home.bindings.setdefault(binding.name, []).append(binding)
-        if binding.kind == "import":
+        if binding.kind is BindingKind.IMPORT:
             self.imported_names[home, binding.name] = None
 
     def _bind_target(
         self,
         target: cst.CSTNode,
         scope: Scope,
-        kind: str,
+        kind: BindingKind,
         statement: cst.CSTNode,
         value: cst.BaseExpression | None,
         path: tuple[int, ...] = (),
@@ -183,7 +183,7 @@ class Traversal(Tables):
         return None
 
     def _on_function(self, node: cst.FunctionDef, scope: Scope) -> Scope:
-        self._bind(scope, Binding(node.name.value, "function", node, self._index[node]))
+        self._bind(scope, Binding(node.name.value, BindingKind.FUNCTION, node, self._index[node]))
         return self._function_scope(node, node.params, scope)
 
     def _on_lambda(self, node: cst.Lambda, scope: Scope) -> Scope:
@@ -194,14 +194,14 @@ class Traversal(Tables):
         self.scopes[node] = inner
         order = self._index[node]
         for param in (*parameters.posonly_params, *parameters.params, *parameters.kwonly_params):
-            self._bind(inner, Binding(param.name.value, "param", param, order, param.default))
+            self._bind(inner, Binding(param.name.value, BindingKind.PARAM, param, order, param.default))
         for extra in (parameters.star_arg, parameters.star_kwarg):
             if isinstance(extra, cst.Param):
-                self._bind(inner, Binding(extra.name.value, "star", extra, order))
+                self._bind(inner, Binding(extra.name.value, BindingKind.STAR, extra, order))
         return inner
 
     def _on_class(self, node: cst.ClassDef, scope: Scope) -> Scope:
-        self._bind(scope, Binding(node.name.value, "class", node, self._index[node]))
+        self._bind(scope, Binding(node.name.value, BindingKind.CLASS, node, self._index[node]))
         inner = Scope(node, scope)
         self.scopes[node] = inner
         return inner
@@ -212,12 +212,12 @@ class Traversal(Tables):
         return inner
 
     def _on_comp_for(self, node: cst.CompFor, scope: Scope) -> Scope:
-        self._bind_target(node.target, scope, "for", node, node.iter)
+        self._bind_target(node.target, scope, BindingKind.FOR, node, node.iter)
         return scope
 
     def _on_for(self, node: cst.For, scope: Scope) -> Scope:
         self.loops.append(node)
-        self._bind_target(node.target, scope, "for", node, node.iter)
+        self._bind_target(node.target, scope, BindingKind.FOR, node, node.iter)
         return scope
 
     def _on_while(self, node: cst.While, scope: Scope) -> Scope:
@@ -227,40 +227,46 @@ class Traversal(Tables):
     def _on_with(self, node: cst.With, scope: Scope) -> Scope:
         for item in node.items:
             if item.asname is not None:
-                self._bind_target(item.asname.name, scope, "with", node, item.item)
+                self._bind_target(item.asname.name, scope, BindingKind.WITH, node, item.item)
         return scope
 
     def _on_handler(self, node: cst.CSTNode, scope: Scope) -> Scope:
         name = getattr(node, "name", None)
         if name is not None and isinstance(name.name, cst.Name):
-            self._bind(scope, Binding(name.name.value, "except", node, self._index[node]))
+            self._bind(scope, Binding(name.name.value, BindingKind.EXCEPT, node, self._index[node]))
         return scope
 
     def _on_case(self, node: cst.MatchCase, scope: Scope) -> Scope:
         order = self._index[node]
         for name in captured(node.pattern):
-            self._bind(scope, Binding(name, "match", node, order))
+            self._bind(scope, Binding(name, BindingKind.MATCH, node, order))
         return scope
 
     def _on_assign(self, node: cst.Assign, scope: Scope) -> Scope:
         for target in node.targets:
-            self._bind_target(target.target, scope, "assign", node, node.value)
+            self._bind_target(target.target, scope, BindingKind.ASSIGN, node, node.value)
         return scope
 
     def _on_ann_assign(self, node: cst.AnnAssign, scope: Scope) -> Scope:
-        self._bind_target(node.target, scope, "assign" if node.value is not None else "annotation", node, node.value)
+        self._bind_target(
+            node.target,
+            scope,
+            BindingKind.ASSIGN if node.value is not None else BindingKind.ANNOTATION,
+            node,
+            node.value,
+        )
         return scope
 
     def _on_aug_assign(self, node: cst.AugAssign, scope: Scope) -> Scope:
-        self._bind_target(node.target, scope, "augment", node, None)
+        self._bind_target(node.target, scope, BindingKind.AUGMENT, node, None)
         return scope
 
     def _on_named(self, node: cst.NamedExpr, scope: Scope) -> Scope:
-        self._bind_target(node.target, scope, "assign", node, node.value)
+        self._bind_target(node.target, scope, BindingKind.ASSIGN, node, node.value)
         return scope
 
     def _on_del(self, node: cst.Del, scope: Scope) -> Scope:
-        self._bind_target(node.target, scope, "delete", node, None)
+        self._bind_target(node.target, scope, BindingKind.DELETE, node, None)
         return scope
 
     def _on_outer(self, node: cst.CSTNode, scope: Scope) -> Scope:
@@ -275,10 +281,10 @@ class Traversal(Tables):
             if dotted is None:
                 continue
             if alias.asname is not None and isinstance(alias.asname.name, cst.Name):
-                self._bind(scope, Binding(alias.asname.name.value, "import", node, order, imported=dotted))
+                self._bind(scope, Binding(alias.asname.name.value, BindingKind.IMPORT, node, order, imported=dotted))
             else:
                 head = dotted.partition(".")[0]
-                self._bind(scope, Binding(head, "import", node, order, imported=head))
+                self._bind(scope, Binding(head, BindingKind.IMPORT, node, order, imported=head))
         return scope
 
     def _on_import_from(self, node: cst.ImportFrom, scope: Scope) -> Scope:
@@ -294,7 +300,7 @@ class Traversal(Tables):
             if alias.asname is not None and isinstance(alias.asname.name, cst.Name):
                 bound = alias.asname.name.value
             imported = module + name if module.endswith(".") else f"{module}.{name}"
-            self._bind(scope, Binding(bound, "import", node, order, imported=imported))
+            self._bind(scope, Binding(bound, BindingKind.IMPORT, node, order, imported=imported))
         return scope
 
 

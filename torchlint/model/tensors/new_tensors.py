@@ -11,7 +11,7 @@ import libcst as cst
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.knowledge import PARAMETER
 from torchlint.model.syntax.climbing import climb
-from torchlint.model.syntax.scopes import Binding, unpacked
+from torchlint.model.syntax.scopes import Binding, BindingKind, unpacked
 from torchlint.model.tensors.creation import COMPUTING, COPYING, DRAWING, FILLING, JOINING, LEGACY, SAME_EVERYWHERE
 from torchlint.model.tensors.host_factories import (
     HostFactories,
@@ -209,7 +209,7 @@ class NewTensors(ForestFact):
     def _given(self, node: cst.Name, *, held: bool = False) -> cst.BaseExpression | None:
         """What a name was given, if that is known and only moved, or used at ``node`` alone."""
         given = self._module.values.reaching.only(node)
-        if given is None or given.kind != "assign":
+        if given is None or given.kind is not BindingKind.ASSIGN:
             return None
         value = self._held_by(node, given)
         if value is None and (held or self._is_beside(node)):
@@ -322,7 +322,7 @@ class NewTensors(ForestFact):
 
     def _is_parameter(self, node: cst.Name) -> bool:
         """Whether a name can only be what a function is given, as a tensor that its caller need not pass."""
-        return all(item.kind == "param" for item in self._module.values.reaching.of(node))
+        return all(item.kind is BindingKind.PARAM for item in self._module.values.reaching.of(node))
 
     def _is_kept(self, row: cst.CSTNode, name: str) -> bool:
         """Whether a row is run once and what it makes is kept: ``if bank is None:``."""

@@ -9,7 +9,7 @@ from torchlint.model.semantics.guesses import SETTINGS
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.memo import CyclicMemo
 from torchlint.model.syntax.dotted import dotted_name
-from torchlint.model.syntax.scopes import Binding
+from torchlint.model.syntax.scopes import Binding, BindingKind
 from torchlint.model.tensors.creation import FACTORIES
 
 #: Methods that give a number of a tensor.
@@ -54,11 +54,11 @@ class Numbers(ForestFact):
         if not reached or self._is_size(node):
             return bool(reached)
         return all(
-            item.kind == "for"
+            item.kind is BindingKind.FOR
             or _is_of_shape(item)
             or (isinstance(item.node, cst.Param) and _is_promised(item.node))
             or (
-                item.kind == "assign"
+                item.kind is BindingKind.ASSIGN
                 and not item.path
                 and item.value is not None
                 and self.is_number(item.value, depth - 1)
@@ -93,7 +93,10 @@ class Numbers(ForestFact):
         return bool(reached) and all(
             self._is_passed(item.node)
             if isinstance(item.node, cst.Param)
-            else item.kind == "assign" and not item.path and item.value is not None and self._is_plain(item.value)
+            else item.kind is BindingKind.ASSIGN
+            and not item.path
+            and item.value is not None
+            and self._is_plain(item.value)
             for item in reached
         )
 
@@ -113,7 +116,7 @@ class Numbers(ForestFact):
         if isinstance(value, cst.Subscript) and isinstance(value.slice[0].slice, cst.Index):
             return isinstance(value.slice[0].slice.value, cst.SimpleString)
         return isinstance(value, cst.Name) and all(
-            item.kind == "param" for item in self._module.values.reaching.of(value)
+            item.kind is BindingKind.PARAM for item in self._module.values.reaching.of(value)
         )
 
     def _is_size(self, node: cst.Name) -> bool:

@@ -12,7 +12,7 @@ from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.memo import CyclicMemo
 from torchlint.model.semantics.reaching import MANY
-from torchlint.model.syntax.scopes import Binding
+from torchlint.model.syntax.scopes import Binding, BindingKind
 from torchlint.model.tensors.creation import SAME_EVERYWHERE
 from torchlint.model.tensors.host_factories import (
     HostFactories,
@@ -156,7 +156,7 @@ class ReturnedTensors(ForestFact):
         """What a name is given."""
         if isinstance(binding.node, cst.Param):
             return dict(given).get(binding.node)
-        if binding.kind != "assign" or binding.path or binding.value is None:
+        if binding.kind is not BindingKind.ASSIGN or binding.path or binding.value is None:
             return None
         return self._made(binding.value, given)
 

@@ -17,7 +17,7 @@ from torchlint.model.semantics.knowledge import ADDING, Kind
 from torchlint.model.syntax.climbing import nearest
 from torchlint.model.syntax.dotted import dotted_name
 from torchlint.model.syntax.parameters import owner_of
-from torchlint.model.syntax.scopes import Binding, Scope, unpacked
+from torchlint.model.syntax.scopes import Binding, BindingKind, Scope, unpacked
 
 #: Methods that put their arguments into the object they are called on.
 _FILLING = ADDING | {"push", "add_"}
@@ -207,7 +207,7 @@ class DataFlow(ForestFact):
         if scope is None:
             return
         for binding in self._values.reaching.of(node):
-            if binding.value is not None and binding.kind in ("assign", "for", "with"):
+            if binding.value is not None and binding.kind in (BindingKind.ASSIGN, BindingKind.FOR, BindingKind.WITH):
                 yield from ((value, outward) for value in self._bound(binding, binding.value))
             elif isinstance(binding.node, cst.AugAssign):
                 yield binding.node.value, outward
@@ -224,7 +224,7 @@ class DataFlow(ForestFact):
 
     def _bound(self, binding: Binding, value: cst.BaseExpression) -> Iterator[Item]:
         """The expressions that a binding gives a name: of ``value`` the part that it takes, where that is known."""
-        if binding.kind != "for":
+        if binding.kind is not BindingKind.FOR:
             yield _element(value, binding.path)
             return
         for over, path in iterables(self._names, value, binding.path):

@@ -9,6 +9,7 @@ import libcst as cst
 from torchlint.model.semantics.reaching import Reaching
 from torchlint.model.syntax.dotted import called_name, last_name
 from torchlint.model.syntax.literals import is_none
+from torchlint.model.syntax.scopes import BindingKind
 
 #: Methods that count something, or ask for it.
 _COUNTING = frozenset({"numel", "nelement", "sum", "any", "max", "nonzero", "count_nonzero"})
@@ -75,5 +76,5 @@ def _counts(node: cst.BaseExpression, reaching: Reaching) -> bool:
     if isinstance(node, (cst.Name, cst.Attribute)) and _COUNTS.fullmatch(last_name(node)) is not None:
         return True
     bound = reaching.only(node) if isinstance(node, cst.Name) else None
-    value = bound.value if bound is not None and bound.kind == "assign" and not bound.path else None
+    value = bound.value if bound is not None and bound.kind is BindingKind.ASSIGN and not bound.path else None
     return isinstance(value, (cst.Call, cst.Subscript)) and _counts(value, reaching)

@@ -12,6 +12,7 @@ from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.climbing import climb, nearest
 from torchlint.model.syntax.dotted import dotted_name, last_name
 from torchlint.model.syntax.parameters import owner_of
+from torchlint.model.syntax.scopes import BindingKind
 from torchlint.model.training.data_flow import DataFlow
 from torchlint.model.training.loops import Loops
 from torchlint.model.training.parameters import Parameters
@@ -106,7 +107,7 @@ class Frozen:
             else:
                 sources = [source for source, _ in module.fact(DataFlow).sources(node)]
                 bindings = module.names.bindings(node) if isinstance(node, cst.Name) else []
-                if not sources or any(item.kind == "param" for item in bindings):
+                if not sources or any(item.kind is BindingKind.PARAM for item in bindings):
                     return set()
             waiting += [source for source in sources if source not in seen]
             seen.update(sources)

@@ -12,6 +12,7 @@ from torchlint.model.semantics.value import Device
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import dotted_name
 from torchlint.model.syntax.parameters import parameters_of
+from torchlint.model.syntax.scopes import BindingKind
 from torchlint.model.tensors.creation import FACTORIES, LEGACY
 from torchlint.model.tensors.devices import Devices
 from torchlint.model.tensors.placement import Move, Placement
@@ -93,7 +94,9 @@ class HostTraining(ForestFact):
     def _is_tensor_on_host(self, node: cst.BaseExpression) -> bool:
         """Whether ``node`` is a variable that was made on the CPU: ``nn.Parameter(torch.zeros(4))``."""
         bindings = self._module.names.bindings(node) if isinstance(node, cst.Name) else []
-        return bool(bindings) and all(item.kind == "assign" and self._is_made_on_host(item.value) for item in bindings)
+        return bool(bindings) and all(
+            item.kind is BindingKind.ASSIGN and self._is_made_on_host(item.value) for item in bindings
+        )
 
     def _is_made_on_host(self, node: cst.CSTNode | None) -> bool:
         name = self._module.name_of(node.func) if isinstance(node, cst.Call) else None
@@ -110,7 +113,7 @@ class HostTraining(ForestFact):
         moves = {move.call for move in self._module.fact(Placement).moves if self._is_off(move)}
         return (
             home is not None
-            and all(item.kind == "assign" and not item.path for item in bindings)
+            and all(item.kind is BindingKind.ASSIGN and not item.path for item in bindings)
             and all(item.value in moves or self._is_built(item.value) for item in bindings)
             and self._is_kept_in(home, name.value, _DEPTH)
         )

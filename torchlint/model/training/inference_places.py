@@ -9,6 +9,7 @@ import libcst as cst
 
 from torchlint.model.module import Module
 from torchlint.model.syntax.dotted import base_of, dotted_name
+from torchlint.model.syntax.scopes import BindingKind
 from torchlint.model.syntax.suspension import suspension_in
 from torchlint.model.training.exclusions import Exclusions
 from torchlint.model.training.grad_mode import GradMode, GradModes
@@ -121,7 +122,7 @@ def _bound_at(module: Module, site: InferenceSite) -> int:
     if scope is None or scope is not home:
         return -1
     reached = module.values.reaching.of(node)
-    return max((item.order for item in reached if item.kind != "param"), default=-1)
+    return max((item.order for item in reached if item.kind is not BindingKind.PARAM), default=-1)
 
 
 def may_stay_in_evaluation(module: Module, site: InferenceSite) -> bool:

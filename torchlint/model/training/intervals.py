@@ -16,7 +16,7 @@ from torchlint.model.syntax.dotted import last_name
 from torchlint.model.syntax.exits import ends_with
 from torchlint.model.syntax.literals import is_none
 from torchlint.model.syntax.parameters import owner_of
-from torchlint.model.syntax.scopes import Binding
+from torchlint.model.syntax.scopes import Binding, BindingKind
 
 #: Names in a condition that is true in one of several processes: there, at every step.
 PROCESSES = re.compile(r"(^|_)rank$|main_process|is_master|master_process|is_main|is_rank|local_rank", re.IGNORECASE)
@@ -53,7 +53,7 @@ class Intervals(ForestFact):
 
     def _is_counted(self, name: cst.Name) -> bool:
         reached = self._module.values.reaching.of(name)
-        made = [item.value for item in reached if item.kind == "assign" and not item.path]
+        made = [item.value for item in reached if item.kind is BindingKind.ASSIGN and not item.path]
         if any(
             isinstance(value, (cst.Comparison, cst.BooleanOperation, cst.UnaryOperation))
             and any(map(self._is_remainder, self._tree.nodes_in(value)))
@@ -92,7 +92,7 @@ class Intervals(ForestFact):
 
     def _is_renewed(self, reached: list[Binding]) -> bool:
         """Whether assignments make a name None again in each iteration that may give it another value."""
-        if not all(item.kind == "assign" and not item.path for item in reached):
+        if not all(item.kind is BindingKind.ASSIGN and not item.path for item in reached):
             return False
         empty = [item.node for item in reached if is_none(item.value)]
         loops = {nearest(self._tree, item.node, cst.For, cst.While) for item in reached if not is_none(item.value)}

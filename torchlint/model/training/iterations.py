@@ -16,6 +16,7 @@ from torchlint.model.syntax.dotted import dotted_name, last_name, last_part
 from torchlint.model.syntax.exits import ends_with
 from torchlint.model.syntax.literals import is_none
 from torchlint.model.syntax.nodes import HANDLERS
+from torchlint.model.syntax.scopes import BindingKind
 from torchlint.model.training.emptiness import has_work
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.intervals import PROCESSES, Intervals
@@ -139,7 +140,12 @@ class Iterations(ForestFact):
     def _held(self, name: cst.Name) -> str | None:
         """The attribute of ``self`` that ``name`` is another name for: ``opt`` after ``opt = self.opt``."""
         bound = self._module.values.reaching.only(name)
-        if bound is None or bound.kind != "assign" or bound.path or not isinstance(bound.value, cst.Attribute):
+        if (
+            bound is None
+            or bound.kind is not BindingKind.ASSIGN
+            or bound.path
+            or not isinstance(bound.value, cst.Attribute)
+        ):
             return None
         text = dotted_name(bound.value)
         return last_part(text) if text is not None and text.startswith("self.") else None
@@ -281,7 +287,7 @@ class Iterations(ForestFact):
             for scope in self._tree.scopes.values()
             for name, bindings in scope.bindings.items()
             for binding in bindings
-            if binding.kind != "param"
+            if binding.kind is not BindingKind.PARAM
         )
 
     def _is_other_pass(self, loop: cst.For | cst.While, child: cst.CSTNode) -> bool:

@@ -11,6 +11,7 @@ import libcst as cst
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.dotted import dotted_name
+from torchlint.model.syntax.scopes import BindingKind
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +64,7 @@ class ModeSwitches(ForestFact):
         The loop, or the comprehension, switches each of them whenever it runs.
         """
         bindings = self._names.bindings(receiver) if isinstance(receiver, cst.Name) else []
-        if len(bindings) != 1 or bindings[0].kind != "for" or bindings[0].path:
+        if len(bindings) != 1 or bindings[0].kind is not BindingKind.FOR or bindings[0].path:
             return []
         loop, items = bindings[0].node, bindings[0].value
         place: cst.CSTNode = call
@@ -113,7 +114,7 @@ class ModeSwitches(ForestFact):
         low, high = self._place(switch), self._tree.index(node)
         between = self._values.reaching.between(scope, first, low, high) if scope is not None else ()
         for binding in between:
-            if binding.kind == "assign" and binding.value is not None:
+            if binding.kind is BindingKind.ASSIGN and binding.value is not None:
                 parts = self._tree.nodes_in(binding.value)
                 if not any(isinstance(part, cst.Name) and part.value == first for part in parts):
                     return True

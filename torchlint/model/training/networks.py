@@ -13,6 +13,7 @@ from torchlint.model.semantics.memo import CyclicMemo
 from torchlint.model.semantics.network_names import names_network
 from torchlint.model.semantics.value import Value
 from torchlint.model.syntax.dotted import dotted_name, is_attribute_of_self, last_name, last_part
+from torchlint.model.syntax.scopes import BindingKind
 from torchlint.model.training.function_words import may_run_network
 from torchlint.model.training.grad_mode import GradModes
 from torchlint.model.training.loops import is_backward, is_step
@@ -104,7 +105,9 @@ class Networks(ForestFact):
         )
 
     def _is_parameter(self, node: cst.BaseExpression | None) -> bool:
-        return isinstance(node, cst.Name) and any(item.kind == "param" for item in self._module.names.bindings(node))
+        return isinstance(node, cst.Name) and any(
+            item.kind is BindingKind.PARAM for item in self._module.names.bindings(node)
+        )
 
     def runs_without_gradients(self, call: cst.Call, function: cst.FunctionDef) -> bool:
         """Whether ``function`` disables gradients by a decorator, or wherever it runs a network for ``call``.
@@ -165,7 +168,11 @@ class Networks(ForestFact):
     def _method_in(self, name: cst.Name) -> cst.BaseExpression | None:
         """``model.encode`` of ``encode = model.encode``; also of one of two networks: ``a.encode if flag else ...``."""
         reached = self._module.values.reaching.of(name)
-        bound = reached[0].value if len(reached) == 1 and reached[0].kind == "assign" and not reached[0].path else None
+        bound = (
+            reached[0].value
+            if len(reached) == 1 and reached[0].kind is BindingKind.ASSIGN and not reached[0].path
+            else None
+        )
         return bound.body if isinstance(bound, cst.IfExp) else bound
 
     def _is_run_by_method(self, func: cst.Attribute) -> bool:

@@ -15,7 +15,7 @@ from torchlint.model.semantics.memo import CyclicMemo
 from torchlint.model.syntax.dotted import last_name
 from torchlint.model.syntax.literals import is_none
 from torchlint.model.syntax.parameters import parameters_of
-from torchlint.model.syntax.scopes import unpacked
+from torchlint.model.syntax.scopes import BindingKind, unpacked
 from torchlint.model.training.data_flow import DataFlow, Item, Taken
 from torchlint.model.training.gradientless import WITH_INDICES, Gradientless
 from torchlint.model.training.gradients import LEAVING, takes_index
@@ -258,7 +258,9 @@ class Outputs(ForestFact):
         def is_parameter(part: cst.CSTNode) -> bool:
             if not isinstance(part, cst.Name) or part.value not in parameters:
                 return False
-            return any(item.kind in ("param", "star") for item in self._module.values.reaching.of(part))
+            return any(
+                item.kind in (BindingKind.PARAM, BindingKind.STAR) for item in self._module.values.reaching.of(part)
+            )
 
         flow = self._module.fact(DataFlow)
         if flow.search(is_parameter, lambda part: self._ends(part, exits)).finds(node):

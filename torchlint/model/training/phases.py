@@ -15,7 +15,7 @@ from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.exits import ends_with
 from torchlint.model.syntax.literals import is_none
 from torchlint.model.syntax.parameters import owner_of, parameters_of
-from torchlint.model.syntax.scopes import Binding, unpacked
+from torchlint.model.syntax.scopes import Binding, BindingKind, unpacked
 from torchlint.model.training.function_words import EVALUATING, TRAINING, words_of
 from torchlint.model.training.grad_mode import GradModes
 from torchlint.model.training.gradients import Gradients
@@ -156,14 +156,16 @@ class Phases(ForestFact):
 
     def _others(self, bindings: list[Binding]) -> set[object]:
         """The constants that a function itself gives to a parameter: ``train = False`` for what cannot be trained."""
-        made = [item for item in bindings if item.kind != "param"]
-        return {self._constant(item.value if item.kind == "assign" and not item.path else None) for item in made}
+        made = [item for item in bindings if item.kind is not BindingKind.PARAM]
+        return {
+            self._constant(item.value if item.kind is BindingKind.ASSIGN and not item.path else None) for item in made
+        }
 
     def _constants(self, node: cst.BaseExpression | None) -> list[object]:
         """The constants that an expression may be: itself one, or the variable of a loop over some."""
         if isinstance(node, cst.Name):
             bindings = self._module.names.bindings(node)
-            loops = [item.node for item in bindings if item.kind == "for"]
+            loops = [item.node for item in bindings if item.kind is BindingKind.FOR]
             if len(bindings) == 1 and loops and bindings[0].value is not None:
                 return self._constants_of(bindings[0].value, bindings[0].path) or [_UNKNOWN]
         return [self._constant(node)]
@@ -195,7 +197,7 @@ class Phases(ForestFact):
         if not isinstance(definition, cst.ClassDef):
             return None
         bindings = self._tree.scopes[definition].bindings.get(node.attr.value, [])
-        if len(bindings) != 1 or bindings[0].kind != "assign":
+        if len(bindings) != 1 or bindings[0].kind is not BindingKind.ASSIGN:
             return None
         is_enumeration = any(name.startswith("enum.") for name in self._module.definitions.base_names(definition))
         return Member(definition, node.attr.value) if is_enumeration else None
@@ -224,7 +226,7 @@ class Phases(ForestFact):
             if test.value == name:
                 return bool(value)
             bindings = self._tree.scopes[function].bindings.get(test.value, [])
-            if len(bindings) == 1 and bindings[0].kind == "assign" and not bindings[0].path:
+            if len(bindings) == 1 and bindings[0].kind is BindingKind.ASSIGN and not bindings[0].path:
                 made = bindings[0].value
                 if isinstance(made, (cst.Comparison, cst.UnaryOperation, cst.BooleanOperation)):
                     return self._holds(made, function, name, value)

@@ -12,7 +12,7 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.memo import CyclicMemo
 from torchlint.model.syntax.climbing import nearest
 from torchlint.model.syntax.literals import value_of
-from torchlint.model.syntax.scopes import COMPREHENSIONS
+from torchlint.model.syntax.scopes import COMPREHENSIONS, BindingKind
 from torchlint.model.training.failures import Failures
 from torchlint.model.training.loops import Loops, is_backward, is_step
 from torchlint.model.training.unreached import Unreached
@@ -253,7 +253,7 @@ class Purposes(ForestFact):
         name = self._forest.name_of(call.func)
         if name == "builtins.vars" and len(call.args) == 1 and isinstance(call.args[0].value, cst.Name):
             bindings = self._forest.names.bindings(call.args[0].value)
-            return not bindings or any(binding.kind == "import" for binding in bindings)
+            return not bindings or any(binding.kind is BindingKind.IMPORT for binding in bindings)
         return name in _DYNAMIC
 
     def _is_mention(self, node: cst.Attribute, root: cst.CSTNode) -> bool:
@@ -270,7 +270,10 @@ class Purposes(ForestFact):
         """Whether a name may refer to ``function``: any name in its file; in another file, an imported one."""
         if self._tree.root_of(use) is self._tree.root_of(function):
             return use is not function.name
-        return any(binding.node is function or binding.kind == "import" for binding in self._forest.names.bindings(use))
+        return any(
+            binding.node is function or binding.kind is BindingKind.IMPORT
+            for binding in self._forest.names.bindings(use)
+        )
 
 
 def _trains(call: cst.Call) -> bool:

@@ -8,7 +8,7 @@ from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.syntax.dotted import dotted_name
 from torchlint.model.syntax.literals import is_none
 from torchlint.model.syntax.parameters import owner_of
-from torchlint.model.syntax.scopes import Binding
+from torchlint.model.syntax.scopes import Binding, BindingKind
 
 
 class Sources(ForestFact):
@@ -47,7 +47,7 @@ class Sources(ForestFact):
                 found.extend((value, path) for value in given)
                 if not given:
                     found.append((None, path))
-            elif binding.kind == "assign":
+            elif binding.kind is BindingKind.ASSIGN:
                 if is_none(binding.value):
                     continue
                 found.append((binding.value, (*binding.path, *path)))

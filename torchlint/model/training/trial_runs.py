@@ -10,7 +10,7 @@ from torchlint.model.module import Module
 from torchlint.model.semantics.iterables import iterables
 from torchlint.model.syntax.dotted import PARTS, base_of, dotted_name
 from torchlint.model.syntax.literals import is_constant_name
-from torchlint.model.syntax.scopes import Binding
+from torchlint.model.syntax.scopes import Binding, BindingKind
 from torchlint.model.training.function_words import inspects_network
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.loops import Loops
@@ -34,7 +34,7 @@ class TrialRuns:
             return False
         scope = self._module.names.home_of(model)
         bindings = scope.bindings[model.value] if scope is not None and scope.node is function else []
-        if any(binding.kind == "param" for binding in bindings) or all(map(self._is_given, bindings)):
+        if any(binding.kind is BindingKind.PARAM for binding in bindings) or all(map(self._is_given, bindings)):
             return False
         return not any(
             isinstance(part, cst.Attribute) and part.attr.value in ("load_state_dict", "load", "load_from_checkpoint")
@@ -43,10 +43,10 @@ class TrialRuns:
 
     def _is_given(self, binding: Binding) -> bool:
         """Whether a name is given what another one refers to: ``critic, actor = networks``, ``for net in nets``."""
-        if binding.kind == "for" and binding.value is not None:
+        if binding.kind is BindingKind.FOR and binding.value is not None:
             taken = iterables(self._module.names, binding.value, binding.path)
             return all(self._contains_given(over, _DEPTH) for over, _ in taken)
-        return binding.kind == "assign" and isinstance(base_of(binding.value, PARTS), cst.Name)
+        return binding.kind is BindingKind.ASSIGN and isinstance(base_of(binding.value, PARTS), cst.Name)
 
     def _contains_given(self, node: cst.BaseExpression | None, depth: int) -> bool:
         """Whether a list only has networks that are made elsewhere: ``[self.encoder, self.decoder] * 2``."""
@@ -58,7 +58,7 @@ class TrialRuns:
         if not isinstance(root, cst.Name) or depth < 0:
             return False
         bindings = self._module.names.bindings(root)
-        return all(item.kind == "param" or self._contains_given(item.value, depth - 1) for item in bindings)
+        return all(item.kind is BindingKind.PARAM or self._contains_given(item.value, depth - 1) for item in bindings)
 
     def is_dry_run(self, call: cst.Call, function: cst.FunctionDef | None) -> bool:
         """Whether all the network is given are zeros or ones, or random numbers once in a script or before a training.

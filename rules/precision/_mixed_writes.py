@@ -14,6 +14,7 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.memo import CyclicMemo
 from torchlint.model.syntax.calls import keywords_of
 from torchlint.model.syntax.dotted import called_name, last_part
+from torchlint.model.syntax.scopes import BindingKind
 from torchlint.model.training.data_flow import DataFlow
 
 #: Methods and functions that write a tensor into another by index, and want both in one format.
@@ -117,7 +118,9 @@ class MixedWrites(ForestFact):
         value = self._module.value(node)
         if value.kind in (Kind.NUMBER, Kind.STRING, Kind.NONE, Kind.ARRAY):
             return _UNKNOWN
-        if isinstance(node, cst.Name) and any(item.kind == "param" for item in self._module.values.reaching.of(node)):
+        if isinstance(node, cst.Name) and any(
+            item.kind is BindingKind.PARAM for item in self._module.values.reaching.of(node)
+        ):
             return _FLOAT32  # an input, most often
         found = _UNKNOWN
         for source, _ in self._module.fact(DataFlow).sources(node):
