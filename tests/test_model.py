@@ -236,7 +236,7 @@ def test_a_case_binds_the_names_in_its_pattern_and_hides_nothing_behind_it(case:
     module = model_of(f"x = 1\nmatch c:\n    case {case}\nx\n")
     name = last_expression(module)
     assert isinstance(name, cst.Name)
-    assert [binding.kind for binding in module.values.reaching.of(name)] == kinds
+    assert [binding.kind.value for binding in module.values.reaching.of(name)] == kinds
 
 
 def test_a_case_hides_what_was_bound_before_from_its_own_statements() -> None:
@@ -244,7 +244,7 @@ def test_a_case_hides_what_was_bound_before_from_its_own_statements() -> None:
     for call in module.tree.calls:
         argument = call.args[0].value
         assert isinstance(argument, cst.Name)
-        assert [binding.kind for binding in module.values.reaching.of(argument)] == ["match"]
+        assert [binding.kind.value for binding in module.values.reaching.of(argument)] == ["match"]
 
 
 def test_a_handler_hides_nothing_behind_it() -> None:
