@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import libcst as cst
 import pytest
 
+from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.memo import CyclicMemo
+from torchlint.model.semantics.value import Value, is_settled
 
 #: What each answer consists of: its own letter, and those of the answers that it needs, in this order.
 _NEEDED = {"a": "bc", "b": "a", "c": "b", "d": "c", "e": "a"}
@@ -92,3 +97,12 @@ def test_within_a_cycle_the_other_parts_decide(first: str) -> None:
     memo.get(first, find)
     assert memo.get("a", find) is True
     assert memo.get("b", find) is True  # through `a`, also if it was asked for while `b` was unknown
+
+
+def test_a_value_is_settled_if_nothing_in_it_may_be_unknown_because_of_a_cycle() -> None:
+    iterated = Value(Kind.OTHER, definition=cst.ClassDef(cst.Name("Loader"), cst.IndentedBlock([])))
+    assert iterated.sure
+    assert not is_settled(iterated)  # what an iteration over it gives is not known yet
+    assert is_settled(replace(iterated, each=Value(Kind.BATCH)))
+    assert not is_settled(Value(Kind.SEQUENCE))
+    assert is_settled(Value(Kind.SEQUENCE, elements=(Value(Kind.NUMBER),)))

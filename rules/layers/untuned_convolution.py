@@ -56,8 +56,7 @@ class UntunedConvolution(Rule):
     code = "TL706"
     name = "untuned-convolution"
     default = Default.OPT_IN
-    words = (("for ", "while ", "cudnn"),)
-    project_words = (
+    words = (
         "cuda",
         ("Conv2d", "ConvTranspose2d", "torchvision", "timm", "segmentation_models"),
         ("cudnn.benchmark", "cudnn.enabled", "CIFAR", "SVHN", "STL10", "PCAM", "EuroSAT", "Crop(", "Resize("),

@@ -238,6 +238,6 @@ def numbers_batches(value: Value) -> bool:
 def is_settled(value: Value) -> bool:
     """Whether a cycle that may have cut the value short cannot have changed it, nor what it contains."""
     inside = value.elements if value.each is None else (*value.elements, value.each)
-    if value.kind is Kind.SEQUENCE and not inside:
-        return False  # what it contains is unknown, maybe for that reason
+    if not inside and (value.kind is Kind.SEQUENCE or (value.kind is Kind.OTHER and value.definition is not None)):
+        return False  # what it contains, or an iteration over it gives, is unknown, maybe for that reason
     return bool(value) and value.sure and all(map(is_settled, inside))
