@@ -8,7 +8,7 @@ import libcst as cst
 
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
-from torchlint.model.syntax.scopes import BindingKind
+from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.training.networks import Networks
 
 #: Methods that return the network itself.

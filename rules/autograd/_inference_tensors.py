@@ -10,10 +10,11 @@ import libcst as cst
 
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.calls import changes_in_place
 from torchlint.model.syntax.dotted import base_of, called_name
 from torchlint.model.syntax.literals import is_true
-from torchlint.model.syntax.scopes import Binding, BindingKind
+from torchlint.model.syntax.scopes import Binding
 from torchlint.model.syntax.suspension import suspension_in
 from torchlint.model.training.gradients import LEAVING
 from torchlint.model.training.outputs import Outputs

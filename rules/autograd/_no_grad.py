@@ -11,8 +11,8 @@ from torchlint.model.module import Module
 from torchlint.model.numerics.autocasts import Autocasts
 from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.dotted import PARTS_AND_RESULTS, base_of, dotted_name, prefixes
-from torchlint.model.syntax.scopes import BindingKind
 from torchlint.model.training.grad_mode import GradModes
 from torchlint.model.training.gradients import LEAVING, Gradients
 from torchlint.model.training.networks import Networks

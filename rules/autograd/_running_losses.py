@@ -10,7 +10,8 @@ import libcst as cst
 
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
-from torchlint.model.syntax.scopes import Binding, BindingKind, Scope, unpacked
+from torchlint.model.syntax.binding_kinds import BindingKind
+from torchlint.model.syntax.scopes import Binding, Scope, unpacked
 from torchlint.model.training.grad_mode import GradMode, GradModes
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.loops import Loops, is_backward, is_batch

@@ -12,8 +12,9 @@ import libcst as cst
 from torchlint.model.forest import ForestFact
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.dotted import dotted_name, last_name, last_part
-from torchlint.model.syntax.scopes import BindingKind, Scope
+from torchlint.model.syntax.scopes import Scope
 from torchlint.model.training.grad_mode import GradModes
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.input_gradients import InputGradients

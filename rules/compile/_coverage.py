@@ -14,8 +14,8 @@ from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.program.objects import ObjectFlow
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.object_parts import SEALED, Object, Objects, encloses, enclosing
+from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.dotted import prefixes
-from torchlint.model.syntax.scopes import BindingKind
 
 from ._execution import Execution, expression_of
 from ._sites import Compile

@@ -9,8 +9,9 @@ import libcst as cst
 
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import LIST_ADDING, Kind
+from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.parameters import first_parameter
-from torchlint.model.syntax.scopes import Binding, BindingKind
+from torchlint.model.syntax.scopes import Binding
 
 from ._kinds import StateKind
 from ._traced import Traced, TracedCode

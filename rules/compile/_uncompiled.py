@@ -11,7 +11,7 @@ from torchlint.model.numerics.convolutions import Convolutions
 from torchlint.model.numerics.precision import Precision
 from torchlint.model.program.objects import ObjectFlow
 from torchlint.model.semantics.knowledge import Kind
-from torchlint.model.syntax.scopes import BindingKind
+from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.tensors.devices import Devices
 from torchlint.model.training.environments import Environments
 from torchlint.model.training.steps import TrainingLoop

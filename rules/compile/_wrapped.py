@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import libcst as cst
 
 from torchlint.model.module import Module
+from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.dotted import dotted_name
-from torchlint.model.syntax.scopes import BindingKind
 
 _WRAPPER = "torch.nn.parallel.DistributedDataParallel"
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from torchlint import edits
-from torchlint.model.syntax.scopes import BindingKind
+from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.rule import Applicability, Diagnostic, Fix, Note, Rule
 
 from ._kinds import StateKind

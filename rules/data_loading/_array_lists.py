@@ -11,8 +11,9 @@ import libcst as cst
 from torchlint.model.module import Module
 from torchlint.model.program.stores import Stores
 from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.dotted import called_name
-from torchlint.model.syntax.scopes import Binding, BindingKind, unpacked
+from torchlint.model.syntax.scopes import Binding, unpacked
 
 from ._array_list_words import OBSERVATION
 from ._observations import Observations

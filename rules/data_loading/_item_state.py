@@ -10,11 +10,11 @@ from torchlint.model.data.datasets import Datasets
 from torchlint.model.data.loading import Loading
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import ADDING
+from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import PARTS_AND_RESULTS, called_name, prefixes
 from torchlint.model.syntax.nodes import HANDLERS
-from torchlint.model.syntax.scopes import BindingKind
 
 #: Methods that change their object.
 _CHANGING = ADDING | {"pop", "popleft", "remove", "discard", "clear"}

@@ -8,11 +8,12 @@ from functools import cached_property
 import libcst as cst
 
 from torchlint.model.module import Module
+from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.climbing import nearest
 from torchlint.model.syntax.dotted import last_name
 from torchlint.model.syntax.parameters import owner_of
-from torchlint.model.syntax.scopes import COMPREHENSIONS, Binding, BindingKind
+from torchlint.model.syntax.scopes import COMPREHENSIONS, Binding
 
 from ._array_list_words import OBSERVATION, OUTCOME
 

@@ -11,9 +11,9 @@ from torchlint.model.data.loading import Loading
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Device, join, named_device
+from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.dotted import dotted_name
-from torchlint.model.syntax.scopes import BindingKind
 from torchlint.model.training.loops import Loops
 
 from ._item_tensors import stays_alone

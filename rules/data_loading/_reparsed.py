@@ -11,10 +11,10 @@ import libcst as cst
 from torchlint.model.module import Module
 from torchlint.model.program.dispatch import Dispatch
 from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.conditions import ConditionKind, conditions
 from torchlint.model.syntax.dotted import dotted_name
 from torchlint.model.syntax.parameters import first_parameter
-from torchlint.model.syntax.scopes import BindingKind
 from torchlint.model.training.purpose import Purposes
 
 #: Functions that read the whole file at the path that is their first argument.

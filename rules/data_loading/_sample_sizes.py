@@ -12,10 +12,10 @@ from torchlint.model.data.loaders import Loaders
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.program.configuration import Configuration
 from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.dotted import dotted_name, last_name
 from torchlint.model.syntax.parameters import parameters_of
-from torchlint.model.syntax.scopes import BindingKind
 
 #: Functions and methods that give every sample the same size.
 _RESIZERS = frozenset(

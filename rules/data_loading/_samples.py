@@ -12,9 +12,9 @@ import libcst as cst
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import ADDING, Kind
 from torchlint.model.semantics.value import Role
+from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.dotted import dotted_name, last_name
 from torchlint.model.syntax.parameters import parameters_of
-from torchlint.model.syntax.scopes import BindingKind
 from torchlint.model.training.evaluation import Evaluation
 from torchlint.model.training.grad_mode import GradModes
 from torchlint.model.training.gradients import Gradients

@@ -7,10 +7,11 @@ import libcst as cst
 from torchlint.model.forest import Forest
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Role
+from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.climbing import nearest
 from torchlint.model.syntax.dotted import last_name
 from torchlint.model.syntax.literals import is_none
-from torchlint.model.syntax.scopes import BindingKind, unpacked
+from torchlint.model.syntax.scopes import unpacked
 
 #: Methods and functions that return the same sample, on another device or in another form.
 _SAME = frozenset(

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 import libcst as cst
 
 from torchlint.model.forest import Forest
+from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.dotted import last_name
-from torchlint.model.syntax.scopes import BindingKind
 
 
 class Windows:

@@ -14,12 +14,12 @@ from torchlint.model.module import Module
 from torchlint.model.program.config_files import ConfigFiles
 from torchlint.model.program.configuration import Configuration
 from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.dotted import called_name, last_name
 from torchlint.model.syntax.literals import is_none
 from torchlint.model.syntax.main_guard import is_main_guard
 from torchlint.model.syntax.nodes import HANDLERS
-from torchlint.model.syntax.scopes import BindingKind
 from torchlint.model.training.inference_scripts import InferenceScripts
 
 #: The maximum number of callers and of values that are followed.

@@ -10,9 +10,10 @@ from itertools import pairwise
 import libcst as cst
 
 from torchlint.model.module import Module
+from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.dotted import is_attribute_of_self
-from torchlint.model.syntax.scopes import Binding, BindingKind
+from torchlint.model.syntax.scopes import Binding
 
 _CONVOLUTIONS = ("Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d")
 _NORMS = frozenset(f"torch.nn.{name}" for name in ("BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "SyncBatchNorm"))

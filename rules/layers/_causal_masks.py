@@ -11,9 +11,9 @@ import libcst as cst
 from torchlint.model.module import Module
 from torchlint.model.program.dispatch import Dispatch
 from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.dotted import is_attribute_of_self
-from torchlint.model.syntax.scopes import BindingKind
 
 #: How many names, methods and functions a mask is followed through.
 _DEPTH = 16

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 import libcst as cst
 
 from torchlint.model.module import Module
+from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.dotted import called_name, dotted_name, last_part
-from torchlint.model.syntax.scopes import Binding, BindingKind
+from torchlint.model.syntax.scopes import Binding
 
 from ._product_sketch import MASK, SAME, SCALE, fills
 

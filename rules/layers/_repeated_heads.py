@@ -10,9 +10,10 @@ import libcst as cst
 from torchlint import edits
 from torchlint.model.module import Module
 from torchlint.model.program.effects import only_computes
+from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.calls import keyword
 from torchlint.model.syntax.dotted import called_name, last_name
-from torchlint.model.syntax.scopes import Binding, BindingKind, unpacked
+from torchlint.model.syntax.scopes import Binding, unpacked
 
 _ATTENTION = "torch.nn.functional.scaled_dot_product_attention"
 #: The dimension of the heads of a tensor with four dimensions, by whether it is transposed afterwards.

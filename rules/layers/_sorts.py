@@ -10,9 +10,9 @@ import libcst as cst
 
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.calls import keywords_of
 from torchlint.model.syntax.dotted import dotted_name
-from torchlint.model.syntax.scopes import BindingKind
 from torchlint.model.training.data_flow import DataFlow, Search
 from torchlint.model.training.step_places import StepPlaces
 from torchlint.source.lexemes import without_suppressions

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import libcst as cst
 
 from torchlint.model.module import Module
+from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.dotted import called_name
 from torchlint.model.syntax.parameters import parameters_of
-from torchlint.model.syntax.scopes import BindingKind
 from torchlint.model.training.grad_mode import GradModes
 from torchlint.model.training.loops import Loops
 from torchlint.model.training.networks import Networks

@@ -11,9 +11,9 @@ from torchlint.model.module import Module
 from torchlint.model.program.tensor_forms import TensorForms, compared
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.memo import CyclicMemo
+from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.climbing import climb, nearest
 from torchlint.model.syntax.dotted import last_name
-from torchlint.model.syntax.scopes import BindingKind
 from torchlint.model.training.evaluation import Evaluation
 from torchlint.model.training.loops import Loops, is_backward
 from torchlint.model.training.networks import Networks

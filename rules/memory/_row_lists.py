@@ -9,9 +9,10 @@ from dataclasses import dataclass
 import libcst as cst
 
 from torchlint.model.module import Module
+from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.climbing import climb, nearest
 from torchlint.model.syntax.dotted import called_name
-from torchlint.model.syntax.scopes import BindingKind, unpacked
+from torchlint.model.syntax.scopes import unpacked
 
 from ._row_iterations import RowIterations
 from ._row_values import Level, Levels, RowValues

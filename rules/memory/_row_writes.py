@@ -9,8 +9,8 @@ import libcst as cst
 
 from torchlint.model.module import Module
 from torchlint.model.semantics.iterables import iterables
+from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.dotted import called_name, dotted_name
-from torchlint.model.syntax.scopes import BindingKind
 
 from ._row_fills import is_full
 from ._row_values import Level, RowValues, counter, flattened

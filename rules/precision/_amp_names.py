@@ -11,10 +11,11 @@ from torchlint import edits
 from torchlint.edits import Edits
 from torchlint.model.module import Module
 from torchlint.model.program.version_checks import VersionChecks
+from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.climbing import nearest
 from torchlint.model.syntax.dotted import last_part
 from torchlint.model.syntax.nodes import TRIES
-from torchlint.model.syntax.scopes import Binding, BindingKind
+from torchlint.model.syntax.scopes import Binding
 from torchlint.rule import Edit
 
 from ._amp_references import is_compared, is_named_elsewhere

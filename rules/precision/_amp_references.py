@@ -8,9 +8,10 @@ from collections.abc import Iterator, Set
 import libcst as cst
 
 from torchlint.model.module import Module
+from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.climbing import nearest
 from torchlint.model.syntax.dotted import dotted_name, last_part
-from torchlint.model.syntax.scopes import Binding, BindingKind
+from torchlint.model.syntax.scopes import Binding
 from torchlint.model.syntax.tree import Tree
 
 _TYPE_TESTS = ("builtins.isinstance", "builtins.issubclass")

@@ -12,9 +12,9 @@ from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.memo import CyclicMemo
+from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.calls import keywords_of
 from torchlint.model.syntax.dotted import called_name, last_part
-from torchlint.model.syntax.scopes import BindingKind
 from torchlint.model.training.data_flow import DataFlow
 
 #: Methods and functions that write a tensor into another by index, and want both in one format.

@@ -9,9 +9,9 @@ import libcst as cst
 from torchlint.model.module import Module
 from torchlint.model.program.stores import Stores
 from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.calls import changes_in_place
 from torchlint.model.syntax.dotted import called_name, dotted_name
-from torchlint.model.syntax.scopes import BindingKind
 from torchlint.model.syntax.tree import Tree
 
 from ._upload_words import OPTIONS

@@ -8,8 +8,8 @@ import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.value import Device
+from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.dotted import is_attribute_of_self
-from torchlint.model.syntax.scopes import BindingKind
 from torchlint.model.tensors.host_factories import NewTensor
 from torchlint.model.tensors.placement import Move
 from torchlint.model.tensors.returned_tensors import ReturnedTensors

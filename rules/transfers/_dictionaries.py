@@ -9,9 +9,10 @@ import libcst as cst
 
 from torchlint.model.module import Module
 from torchlint.model.program.dispatch import Dispatch
+from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.dotted import index_of
 from torchlint.model.syntax.parameters import owner_of
-from torchlint.model.syntax.scopes import BindingKind, unpacked
+from torchlint.model.syntax.scopes import unpacked
 
 from ._exits import leaves_device
 

@@ -13,9 +13,9 @@ from torchlint.model.program.stores import Stores, trailing_name
 from torchlint.model.program.tensor_forms import TensorForms
 from torchlint.model.semantics.iterables import iterables
 from torchlint.model.semantics.value import Device
+from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import called_name, is_attribute_of_self
-from torchlint.model.syntax.scopes import BindingKind
 from torchlint.model.training.loops import Loops
 from torchlint.model.training.purpose import Purposes
 

@@ -9,10 +9,10 @@ from torchlint.model.program.dispatch import Dispatch
 from torchlint.model.program.tensor_forms import TensorForms
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Device, Role
+from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.dotted import called_name
 from torchlint.model.syntax.literals import is_none
 from torchlint.model.syntax.parameters import owner_of
-from torchlint.model.syntax.scopes import BindingKind
 from torchlint.model.tensors.placement import Placement
 from torchlint.model.training.networks import Networks
 

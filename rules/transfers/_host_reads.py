@@ -15,8 +15,8 @@ from torchlint.model.program.tensor_forms import TensorForms
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.moves import device_of
 from torchlint.model.semantics.value import Device, Role
+from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.dotted import bare, called_name, dotted_name
-from torchlint.model.syntax.scopes import BindingKind
 from torchlint.model.tensors.devices import Devices
 from torchlint.model.tensors.placement import Placement
 from torchlint.model.training.gradients import Gradients

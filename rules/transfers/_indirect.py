@@ -11,8 +11,9 @@ from torchlint.model.data.batch_parts import unwrapped
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Device
+from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.parameters import first_parameter, owner_of
-from torchlint.model.syntax.scopes import Binding, BindingKind
+from torchlint.model.syntax.scopes import Binding
 from torchlint.model.tensors.new_tensors import NewTensors
 from torchlint.model.tensors.placement import Move, Placement
 from torchlint.source.lexemes import comments_in

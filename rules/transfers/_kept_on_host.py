@@ -10,12 +10,13 @@ from torchlint.model.module import Module
 from torchlint.model.program.device_tests import asks_for_device
 from torchlint.model.program.stores import Stores
 from torchlint.model.semantics.knowledge import PARAMETER
+from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.calls import changes_in_place
 from torchlint.model.syntax.climbing import climb, nearest
 from torchlint.model.syntax.dotted import dotted_name, is_attribute_of_self, last_part
 from torchlint.model.syntax.literals import is_none
 from torchlint.model.syntax.nodes import HANDLERS
-from torchlint.model.syntax.scopes import Binding, BindingKind
+from torchlint.model.syntax.scopes import Binding
 from torchlint.model.tensors.creation import WHOLE
 from torchlint.model.tensors.host_factories import HostFactories
 from torchlint.model.training.purpose import Purposes

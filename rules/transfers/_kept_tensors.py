@@ -9,10 +9,10 @@ import libcst as cst
 from torchlint.model.module import Module
 from torchlint.model.program.dispatch import Dispatch
 from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.calls import changes_in_place, keyword
 from torchlint.model.syntax.dotted import PARTS, bare, base_of, called_name, prefixes
 from torchlint.model.syntax.parameters import parameters_of
-from torchlint.model.syntax.scopes import BindingKind
 
 #: Methods and attributes whose result shares the memory of the tensor.
 _VIEWS = frozenset({"view", "view_as", "reshape", "squeeze", "unsqueeze", "flatten", "detach", "contiguous"})

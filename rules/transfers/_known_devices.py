@@ -8,8 +8,8 @@ from torchlint.model.module import Module
 from torchlint.model.program.stores import Stores
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import named_device
+from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.dotted import dotted_name
-from torchlint.model.syntax.scopes import BindingKind
 from torchlint.model.tensors.placement import Move
 
 #: Annotations of a parameter that ``x.to(...)`` accepts only as a device.

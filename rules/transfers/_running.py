@@ -9,10 +9,11 @@ import libcst as cst
 
 from torchlint.model.module import Module
 from torchlint.model.semantics.value import Role
+from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.exits import ends_with
 from torchlint.model.syntax.nodes import TRIES
-from torchlint.model.syntax.scopes import Binding, BindingKind, Scope, unpacked
+from torchlint.model.syntax.scopes import Binding, Scope, unpacked
 from torchlint.model.training.iterations import Iterations
 from torchlint.model.training.loops import Loops
 

@@ -13,8 +13,9 @@ from torchlint.model.program.tensor_forms import TensorForms
 from torchlint.model.semantics.knowledge import GRADIENT_NORMS, Kind
 from torchlint.model.semantics.memo import CyclicMemo
 from torchlint.model.semantics.value import Device, Role
+from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.dotted import bare, called_name, dotted_name, last_name
-from torchlint.model.syntax.scopes import Binding, BindingKind, unpacked
+from torchlint.model.syntax.scopes import Binding, unpacked
 from torchlint.model.training.host_training import HostTraining
 from torchlint.model.training.step_places import StepPlace, StepPlaces
 

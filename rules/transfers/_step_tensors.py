@@ -13,10 +13,11 @@ from torchlint.model.program.tensor_forms import METHODS
 from torchlint.model.semantics.knowledge import GRADIENT_NORMS, Kind
 from torchlint.model.semantics.moves import moved_to
 from torchlint.model.semantics.value import Device, Role, Value
+from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.calls import keyword
 from torchlint.model.syntax.dotted import called_name, dotted_name
 from torchlint.model.syntax.parameters import first_parameter, owner_of
-from torchlint.model.syntax.scopes import Binding, BindingKind
+from torchlint.model.syntax.scopes import Binding
 from torchlint.model.training.data_flow import DataFlow, Search
 from torchlint.model.training.loops import BACKWARD, is_backward
 from torchlint.model.training.outputs import Outputs

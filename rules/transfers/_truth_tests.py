@@ -10,9 +10,9 @@ import libcst as cst
 from torchlint.model.module import Module
 from torchlint.model.program.tensor_forms import REDUCING, TensorForms, compared
 from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import called_name
-from torchlint.model.syntax.scopes import BindingKind
 from torchlint.model.training.outputs import Outputs
 from torchlint.model.training.step_places import StepPlace, StepPlaces
 

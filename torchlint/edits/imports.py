@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from torchlint.edits.text import Edits, end_of_row, newline_of, start_of_next_row, statement_end
-from torchlint.model.syntax.scopes import BindingKind
+from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.source.ranges import Edit
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.model.semantics.links import imported_modules
+from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import dotted_name
 from torchlint.model.syntax.literals import is_true
-from torchlint.model.syntax.scopes import BindingKind
 
 if TYPE_CHECKING:
     from torchlint.model.module import Module

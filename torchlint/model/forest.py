@@ -17,6 +17,7 @@ from torchlint.model.semantics.links import Links, Resolve
 from torchlint.model.semantics.names import Names
 from torchlint.model.semantics.values import Value, Values
 from torchlint.model.semantics.written import Written
+from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.calls import Call, method_calls
 from torchlint.model.syntax.context import Configured
 from torchlint.model.syntax.dotted import dotted_name
@@ -24,7 +25,7 @@ from torchlint.model.syntax.main_guard import is_main_guard
 from torchlint.model.syntax.parameters import owner_of
 from torchlint.model.syntax.pieces import Piece
 from torchlint.model.syntax.positions import Positions, put_together
-from torchlint.model.syntax.scopes import Binding, BindingKind
+from torchlint.model.syntax.scopes import Binding
 from torchlint.model.syntax.tree import Tree
 from torchlint.source.lexemes import comments_in, line_starts, without_suppressions
 

@@ -10,10 +10,11 @@ import libcst as cst
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.iterables import iterables
 from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.climbing import climb, nearest
 from torchlint.model.syntax.dotted import base_of
 from torchlint.model.syntax.parameters import owner_of
-from torchlint.model.syntax.scopes import Binding, BindingKind, unpacked
+from torchlint.model.syntax.scopes import Binding, unpacked
 from torchlint.model.training.loops import batch_origins
 
 #: How many names and functions a batch is followed through.

@@ -12,10 +12,10 @@ from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.moves import device_of, moved_to
 from torchlint.model.semantics.value import Device, named_device
+from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.calls import Call, keyword
 from torchlint.model.syntax.dotted import dotted_name, last_part
 from torchlint.model.syntax.literals import is_none
-from torchlint.model.syntax.scopes import BindingKind
 
 #: Methods of a dataset that run once per item or batch.
 _ITEM_METHODS = ("__getitem__", "__getitems__", "__iter__")

@@ -10,9 +10,9 @@ from torchlint.model.data.datasets import Datasets
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Device, Value
+from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.calls import keyword
 from torchlint.model.syntax.dotted import dotted_name
-from torchlint.model.syntax.scopes import BindingKind
 from torchlint.model.tensors.placement import Placement
 
 #: How many names, attributes and functions data is followed through.

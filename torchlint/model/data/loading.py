@@ -21,10 +21,10 @@ from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.program.dispatch import Dispatch
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Device, Role, iterated, named_device
+from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.dotted import called_name, last_name
 from torchlint.model.syntax.parameters import owner_of
-from torchlint.model.syntax.scopes import BindingKind
 from torchlint.model.tensors.devices import Devices
 from torchlint.model.training import loops
 from torchlint.model.training.loops import Loops, batch_origins

@@ -12,10 +12,10 @@ from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Device
+from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import last_name
-from torchlint.model.syntax.scopes import BindingKind
 
 #: How many callers up an autocast is looked for.
 _CALLER_DEPTH = 4

@@ -11,10 +11,11 @@ import libcst as cst
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.module import Module
 from torchlint.model.numerics.precision_settings import PrecisionSettings
+from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.calls import keywords_of
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import last_part
-from torchlint.model.syntax.scopes import Binding, BindingKind
+from torchlint.model.syntax.scopes import Binding
 from torchlint.model.training.grad_mode import GradModes
 from torchlint.model.training.inference_scripts import InferenceScripts
 

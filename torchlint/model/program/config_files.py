@@ -13,10 +13,10 @@ from torchlint.model.program.configuration import Configuration, unconverted
 from torchlint.model.program.options import Options
 from torchlint.model.program.switches import Switches
 from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.context import ConfigValue
 from torchlint.model.syntax.dotted import PARTS, base_of
 from torchlint.model.syntax.parameters import first_parameter, owner_of
-from torchlint.model.syntax.scopes import BindingKind
 
 #: How many names and attributes a setting is followed through.
 _DEPTH = 8

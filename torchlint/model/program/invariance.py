@@ -10,8 +10,8 @@ import libcst as cst
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.program.effects import only_computes
 from torchlint.model.program.stores import Stores
+from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.dotted import dotted_name, last_part
-from torchlint.model.syntax.scopes import BindingKind
 
 #: Methods that set up an object before it is used.
 _SETUP = frozenset({"__init__", "__post_init__", "setup", "build", "_build", "init", "_init"})

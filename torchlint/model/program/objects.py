@@ -17,9 +17,10 @@ from torchlint.model.semantics.iterables import iterables
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.memo import CyclicMemo
 from torchlint.model.semantics.object_parts import SEALED, Object, Objects, part_of
+from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.dotted import last_part
 from torchlint.model.syntax.parameters import first_parameter, owner_of
-from torchlint.model.syntax.scopes import Binding, BindingKind
+from torchlint.model.syntax.scopes import Binding
 
 #: An expression, and the part of its value that unpacking gives; or objects, and an attribute of theirs.
 _Part = tuple[cst.CSTNode, tuple[int, ...]] | tuple[Objects, str]

@@ -7,7 +7,7 @@ from functools import cached_property
 import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
-from torchlint.model.syntax.scopes import BindingKind
+from torchlint.model.syntax.binding_kinds import BindingKind
 
 #: The flags of a program, as absl keeps them.
 _FLAGS = "absl.flags.FLAGS"

@@ -8,9 +8,10 @@ import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.knowledge import GRADIENT_NORMS, Kind
+from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.calls import keyword
 from torchlint.model.syntax.climbing import nearest
-from torchlint.model.syntax.scopes import Binding, BindingKind, Scope, unpacked
+from torchlint.model.syntax.scopes import Binding, Scope, unpacked
 
 #: Methods of a tensor that give a tensor of one element, or one to compare.
 REDUCING = frozenset("all any sum max min mean norm prod amax amin isnan isinf isfinite std var count_nonzero".split())

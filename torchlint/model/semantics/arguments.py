@@ -11,9 +11,9 @@ import libcst as cst
 from torchlint.model.semantics.launches import Launches
 from torchlint.model.semantics.memo import CyclicMemo
 from torchlint.model.semantics.names import Names
+from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.calls import Entries, Unpacking
 from torchlint.model.syntax.parameters import is_static
-from torchlint.model.syntax.scopes import BindingKind
 from torchlint.model.syntax.tree import Tree
 
 #: What prepares a function with some of its arguments: ``run = partial(train, lr=0.1)``.

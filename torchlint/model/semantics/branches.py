@@ -10,11 +10,12 @@ import libcst as cst
 
 from torchlint.model.semantics.definitions import Definitions
 from torchlint.model.semantics.reaching import Reaching
+from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.calls import is_super_call
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.exits import ends_with
 from torchlint.model.syntax.nodes import TRIES
-from torchlint.model.syntax.scopes import Binding, BindingKind
+from torchlint.model.syntax.scopes import Binding
 from torchlint.model.syntax.tree import Tree
 
 #: Bindings of an attribute.

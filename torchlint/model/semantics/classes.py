@@ -12,8 +12,9 @@ import libcst as cst
 from torchlint.model.semantics.knowledge import DATA_LOADER
 from torchlint.model.semantics.names import Names
 from torchlint.model.syntax.abstract import is_abstract
+from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.parameters import class_parameter
-from torchlint.model.syntax.scopes import Binding, BindingKind, Scope
+from torchlint.model.syntax.scopes import Binding, Scope
 from torchlint.model.syntax.tree import Tree
 
 #: Of a class with more bases, the farthest are unknown.

@@ -12,7 +12,8 @@ from torchlint.model.semantics.evaluator import Evaluator
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.names import Names, Variable
 from torchlint.model.semantics.value import UNKNOWN, Value, join, join_items
-from torchlint.model.syntax.scopes import BindingKind, Scope
+from torchlint.model.syntax.binding_kinds import BindingKind
+from torchlint.model.syntax.scopes import Scope
 from torchlint.model.syntax.tree import Tree
 
 #: A container that is filled in more places is not looked into.

@@ -23,10 +23,11 @@ from torchlint.model.semantics.partials import Partials
 from torchlint.model.semantics.passed_functions import PassedFunctions
 from torchlint.model.semantics.registries import Registries
 from torchlint.model.semantics.value import Value
+from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.calls import is_of_super, is_super_call
 from torchlint.model.syntax.dotted import dotted_name, is_attribute_of_self
 from torchlint.model.syntax.parameters import class_parameter, first_parameter
-from torchlint.model.syntax.scopes import BindingKind, Scope
+from torchlint.model.syntax.scopes import Scope
 from torchlint.model.syntax.tree import Tree
 
 #: The calls of each method, of one name.

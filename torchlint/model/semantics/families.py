@@ -11,7 +11,7 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.names import Names
 from torchlint.model.semantics.value import Value
 from torchlint.model.syntax.abstract import is_abstract
-from torchlint.model.syntax.scopes import BindingKind
+from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.tree import Tree
 
 #: A name that more methods have than this is common.

@@ -11,7 +11,8 @@ from torchlint.model.semantics.evaluator import Evaluator
 from torchlint.model.semantics.knowledge import ITERATION_WRAPPERS, Kind
 from torchlint.model.semantics.names import Names
 from torchlint.model.semantics.reaching import Reaching
-from torchlint.model.syntax.scopes import Binding, BindingKind
+from torchlint.model.syntax.binding_kinds import BindingKind
+from torchlint.model.syntax.scopes import Binding
 
 #: How many names a parameter is followed through, and how many bindings of each.
 _DEPTH, _MAX_BINDINGS = 4, 8

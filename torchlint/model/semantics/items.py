@@ -8,8 +8,8 @@ from functools import cached_property
 import libcst as cst
 
 from torchlint.model.semantics.names import Names, Variable
+from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.dotted import index_of
-from torchlint.model.syntax.scopes import BindingKind
 from torchlint.model.syntax.tree import Tree
 
 #: An item that is stored at more places than this is unknown.

@@ -15,11 +15,12 @@ from torchlint.model.semantics.names import Names
 from torchlint.model.semantics.object_items import ObjectItems
 from torchlint.model.semantics.values import Values
 from torchlint.model.semantics.written import Written
+from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.calls import Entries
 from torchlint.model.syntax.climbing import nearest
 from torchlint.model.syntax.dotted import called_name, index_of
 from torchlint.model.syntax.parameters import owner_of
-from torchlint.model.syntax.scopes import Binding, BindingKind
+from torchlint.model.syntax.scopes import Binding
 from torchlint.model.syntax.tree import Tree
 
 #: How many names, calls and copies a dictionary is followed through.

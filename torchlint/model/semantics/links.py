@@ -7,8 +7,9 @@ from functools import cached_property
 
 import libcst as cst
 
+from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.dotted import dotted_name, last_part
-from torchlint.model.syntax.scopes import Binding, BindingKind, Scope
+from torchlint.model.syntax.scopes import Binding, Scope
 from torchlint.model.syntax.tree import Tree
 
 #: The dotted name of a module, with leading dots if it is relative, and the file that imports it -> the file, or None.

@@ -13,8 +13,9 @@ from torchlint.model.semantics.definitions import Definitions
 from torchlint.model.semantics.evaluator import Evaluator
 from torchlint.model.semantics.names import Names
 from torchlint.model.semantics.reaching import Reaching
+from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.dotted import called_name
-from torchlint.model.syntax.scopes import BindingKind, Scope
+from torchlint.model.syntax.scopes import Scope
 from torchlint.model.syntax.tree import Tree
 
 #: Names of functions that apply a function to each tensor in nested lists and dicts.

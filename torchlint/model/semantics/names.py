@@ -11,10 +11,11 @@ import libcst as cst
 
 from torchlint.model.semantics.knowledge import CANONICAL, IMPORT_MODULE, STAR_EXPORTS
 from torchlint.model.semantics.links import Links, names_bound_by
+from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.climbing import nearest
 from torchlint.model.syntax.dotted import base_of, dotted_name, last_name
 from torchlint.model.syntax.literals import is_none, value_of
-from torchlint.model.syntax.scopes import Binding, BindingKind, Scope
+from torchlint.model.syntax.scopes import Binding, Scope
 from torchlint.model.syntax.tree import Tree
 
 _BUILTINS = frozenset(dir(builtins))

@@ -9,8 +9,9 @@ from itertools import islice
 import libcst as cst
 
 from torchlint.model.semantics.names import Names
+from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.nodes import HANDLERS, TRIES
-from torchlint.model.syntax.scopes import Binding, BindingKind, Scope
+from torchlint.model.syntax.scopes import Binding, Scope
 from torchlint.model.syntax.tree import Tree
 
 #: How many lines further a name is looked for that is bound again.

@@ -13,9 +13,10 @@ from torchlint.model.semantics.definitions import Definitions
 from torchlint.model.semantics.evaluator import FlowEvaluator
 from torchlint.model.semantics.members import given_to_records
 from torchlint.model.semantics.names import Names
+from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.dotted import dotted_name
 from torchlint.model.syntax.parameters import first_parameter, owner_of
-from torchlint.model.syntax.scopes import Binding, BindingKind, unpacked
+from torchlint.model.syntax.scopes import Binding, unpacked
 from torchlint.model.syntax.tree import Tree
 
 #: How many names, parameters and attributes an object is followed through.

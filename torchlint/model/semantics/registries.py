@@ -10,9 +10,10 @@ import libcst as cst
 from torchlint.model.semantics.classes import Classes, defined
 from torchlint.model.semantics.name_patterns import ANY, matches, pattern_of
 from torchlint.model.semantics.names import Names
+from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.calls import keywords_of
 from torchlint.model.syntax.parameters import is_static, parameters_of
-from torchlint.model.syntax.scopes import BindingKind, Scope
+from torchlint.model.syntax.scopes import Scope
 from torchlint.model.syntax.tree import Tree
 
 #: A call that may run more functions than this runs an unknown one.

@@ -43,6 +43,7 @@ from torchlint.model.semantics.value import (
     numbers_batches,
     unpacked,
 )
+from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.calls import replaces_callee
 from torchlint.model.syntax.dotted import dotted_name
 from torchlint.model.syntax.parameters import (
@@ -53,7 +54,7 @@ from torchlint.model.syntax.parameters import (
     is_static,
     owner_of,
 )
-from torchlint.model.syntax.scopes import Binding, BindingKind, Scope
+from torchlint.model.syntax.scopes import Binding, Scope
 from torchlint.model.syntax.tree import Tree
 
 __all__ = ["Value", "Values"]

@@ -16,11 +16,12 @@ from torchlint.model.semantics.names import Names
 from torchlint.model.semantics.parsers import default_of_field
 from torchlint.model.semantics.value import Value
 from torchlint.model.semantics.values import Values
+from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.calls import is_super_call
 from torchlint.model.syntax.dotted import dotted_name
 from torchlint.model.syntax.literals import is_constant_name
 from torchlint.model.syntax.parameters import first_parameter, owner_of, parameters_of
-from torchlint.model.syntax.scopes import Binding, BindingKind, unpacked
+from torchlint.model.syntax.scopes import Binding, unpacked
 from torchlint.model.syntax.tree import Tree
 
 #: Calls that may bind any name of a module, or call any function of it.

@@ -4,29 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from enum import Enum
 
 import libcst as cst
 
+from torchlint.model.syntax.binding_kinds import BindingKind
+
 COMPREHENSIONS = (cst.ListComp, cst.SetComp, cst.GeneratorExp, cst.DictComp)
-
-
-class BindingKind(Enum):
-    """The statement, or part of one, that binds a name."""
-
-    IMPORT = "import"
-    ASSIGN = "assign"
-    AUGMENT = "augment"  #: ``x += 1``
-    ANNOTATION = "annotation"  #: ``x: int``, without a value
-    FOR = "for"  #: also in a comprehension
-    WITH = "with"
-    PARAM = "param"
-    STAR = "star"  #: ``*args`` or ``**options``
-    FUNCTION = "function"
-    CLASS = "class"
-    EXCEPT = "except"
-    MATCH = "match"  #: a name in a pattern
-    DELETE = "delete"
 
 
 @dataclass(eq=False)

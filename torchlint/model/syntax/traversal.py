@@ -7,8 +7,9 @@ from typing import Any
 
 import libcst as cst
 
+from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.dotted import dotted_name
-from torchlint.model.syntax.scopes import Binding, BindingKind, Scope, captured
+from torchlint.model.syntax.scopes import Binding, Scope, captured
 from torchlint.model.syntax.tables import Tables
 
 #: Fields that carry meaning, in the order in which Python evaluates them; white space and operators are left out.

@@ -10,8 +10,9 @@ import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.knowledge import PARAMETER
+from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.climbing import climb
-from torchlint.model.syntax.scopes import Binding, BindingKind, unpacked
+from torchlint.model.syntax.scopes import Binding, unpacked
 from torchlint.model.tensors.creation import COMPUTING, COPYING, DRAWING, FILLING, JOINING, LEGACY, SAME_EVERYWHERE
 from torchlint.model.tensors.host_factories import (
     HostFactories,

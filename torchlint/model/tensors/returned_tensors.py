@@ -12,7 +12,8 @@ from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.memo import CyclicMemo
 from torchlint.model.semantics.reaching import MANY
-from torchlint.model.syntax.scopes import Binding, BindingKind
+from torchlint.model.syntax.binding_kinds import BindingKind
+from torchlint.model.syntax.scopes import Binding
 from torchlint.model.tensors.creation import SAME_EVERYWHERE
 from torchlint.model.tensors.host_factories import (
     HostFactories,

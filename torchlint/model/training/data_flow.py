@@ -14,10 +14,11 @@ from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.program.dispatch import Dispatch
 from torchlint.model.semantics.iterables import iterables
 from torchlint.model.semantics.knowledge import ADDING, Kind
+from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.climbing import nearest
 from torchlint.model.syntax.dotted import dotted_name
 from torchlint.model.syntax.parameters import owner_of
-from torchlint.model.syntax.scopes import Binding, BindingKind, Scope, unpacked
+from torchlint.model.syntax.scopes import Binding, Scope, unpacked
 
 #: Methods that put their arguments into the object they are called on.
 _FILLING = ADDING | {"push", "add_"}

@@ -7,9 +7,9 @@ import re
 import libcst as cst
 
 from torchlint.model.semantics.reaching import Reaching
+from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.dotted import called_name, last_name
 from torchlint.model.syntax.literals import is_none
-from torchlint.model.syntax.scopes import BindingKind
 
 #: Methods that count something, or ask for it.
 _COUNTING = frozenset({"numel", "nelement", "sum", "any", "max", "nonzero", "count_nonzero"})

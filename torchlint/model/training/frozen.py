@@ -8,11 +8,11 @@ import libcst as cst
 
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.climbing import climb, nearest
 from torchlint.model.syntax.dotted import dotted_name, last_name
 from torchlint.model.syntax.parameters import owner_of
-from torchlint.model.syntax.scopes import BindingKind
 from torchlint.model.training.data_flow import DataFlow
 from torchlint.model.training.loops import Loops
 from torchlint.model.training.parameters import Parameters

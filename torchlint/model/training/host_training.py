@@ -9,10 +9,10 @@ from torchlint.model.program.options import Options
 from torchlint.model.semantics.knowledge import PARAMETER, Kind
 from torchlint.model.semantics.memo import CyclicMemo
 from torchlint.model.semantics.value import Device
+from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import dotted_name
 from torchlint.model.syntax.parameters import parameters_of
-from torchlint.model.syntax.scopes import BindingKind
 from torchlint.model.tensors.creation import FACTORIES, LEGACY
 from torchlint.model.tensors.devices import Devices
 from torchlint.model.tensors.placement import Move, Placement

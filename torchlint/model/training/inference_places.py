@@ -8,8 +8,8 @@ from itertools import takewhile
 import libcst as cst
 
 from torchlint.model.module import Module
+from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.dotted import base_of, dotted_name
-from torchlint.model.syntax.scopes import BindingKind
 from torchlint.model.syntax.suspension import suspension_in
 from torchlint.model.training.exclusions import Exclusions
 from torchlint.model.training.grad_mode import GradMode, GradModes

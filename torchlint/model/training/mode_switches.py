@@ -10,8 +10,8 @@ import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.dotted import dotted_name
-from torchlint.model.syntax.scopes import BindingKind
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,8 +12,8 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.memo import CyclicMemo
 from torchlint.model.semantics.network_names import names_network
 from torchlint.model.semantics.value import Value
+from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.dotted import dotted_name, is_attribute_of_self, last_name, last_part
-from torchlint.model.syntax.scopes import BindingKind
 from torchlint.model.training.function_words import may_run_network
 from torchlint.model.training.grad_mode import GradModes
 from torchlint.model.training.loops import is_backward, is_step

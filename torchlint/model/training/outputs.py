@@ -12,10 +12,11 @@ from torchlint.model.program.dispatch import Dispatch
 from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.memo import CyclicMemo
+from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.dotted import last_name
 from torchlint.model.syntax.literals import is_none
 from torchlint.model.syntax.parameters import parameters_of
-from torchlint.model.syntax.scopes import BindingKind, unpacked
+from torchlint.model.syntax.scopes import unpacked
 from torchlint.model.training.data_flow import DataFlow, Item, Taken
 from torchlint.model.training.gradientless import WITH_INDICES, Gradientless
 from torchlint.model.training.gradients import LEAVING, takes_index

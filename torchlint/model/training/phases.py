@@ -11,11 +11,12 @@ import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.exits import ends_with
 from torchlint.model.syntax.literals import is_none
 from torchlint.model.syntax.parameters import owner_of, parameters_of
-from torchlint.model.syntax.scopes import Binding, BindingKind, unpacked
+from torchlint.model.syntax.scopes import Binding, unpacked
 from torchlint.model.training.function_words import EVALUATING, TRAINING, words_of
 from torchlint.model.training.grad_mode import GradModes
 from torchlint.model.training.gradients import Gradients

@@ -10,9 +10,10 @@ import libcst as cst
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.memo import CyclicMemo
+from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.climbing import nearest
 from torchlint.model.syntax.literals import value_of
-from torchlint.model.syntax.scopes import COMPREHENSIONS, BindingKind
+from torchlint.model.syntax.scopes import COMPREHENSIONS
 from torchlint.model.training.failures import Failures
 from torchlint.model.training.loops import Loops, is_backward, is_step
 from torchlint.model.training.unreached import Unreached

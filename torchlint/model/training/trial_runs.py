@@ -8,9 +8,10 @@ import libcst as cst
 
 from torchlint.model.module import Module
 from torchlint.model.semantics.iterables import iterables
+from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.dotted import PARTS, base_of, dotted_name
 from torchlint.model.syntax.literals import is_constant_name
-from torchlint.model.syntax.scopes import Binding, BindingKind
+from torchlint.model.syntax.scopes import Binding
 from torchlint.model.training.function_words import inspects_network
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.loops import Loops
