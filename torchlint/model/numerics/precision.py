@@ -30,7 +30,7 @@ from torchlint.model.training.loops import Loops
 from torchlint.model.training.networks import Networks
 from torchlint.model.training.steps import Steps, TrainingLoop
 
-_QUANTIZATION = ("torch.quantization", "torch.ao.")
+_QUANTIZATION = ("torch.quantization", "torch.ao")
 
 #: Libraries that set the precision of what their users train.
 _LIBRARIES = frozenset(
@@ -84,7 +84,7 @@ class Precision:
             return True
         if any(_TRAINERS.match(name) or name.startswith(_QUANTIZATION) for name in module.imported_names):
             return True
-        if any((module.name_of(node) or "").startswith(_QUANTIZATION) for node in module.tree.attributes):
+        if any(module.name_of(node) in _QUANTIZATION for node in module.tree.attributes_named("quantization", "ao")):
             return True
         return any(module.calls("clip.load"))  # half precision on CUDA
 
