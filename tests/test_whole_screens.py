@@ -81,7 +81,8 @@ PROGRAMS = {
     "TL203": Program(
         "TL203",
         "engine",
-        [4],
+        [5],
+        "import torch\n"
         "def train(model, loader, optimizer, step):\n"
         "    for x, y in loader:\n"
         "        loss = step(model, x.cuda(), y.cuda(), optimizer)\n"

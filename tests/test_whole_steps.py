@@ -367,3 +367,61 @@ def test_a_step_of_another_framework_is_none_of_torch(framework: str, expected: 
     main += "    fit(model, torch.utils.data.DataLoader(data), torch.optim.SGD(model.parameters()))\n"
     folder = write(tmp_path, step=step, main=main)
     assert [code for code in codes(folder / "step.py") if code == "TL201"] == expected
+
+
+SEARCH = """\
+import math
+
+import torch
+
+
+def search(trainer, batches, factor):
+    best = 1e9
+    for batch in batches:
+        loss = trainer.batch_outputs(batch, for_training=True)["loss"]
+        loss.backward()
+        CONVERTED
+        if factor is not None and (math.isnan(loss) or loss > factor * best):
+            break
+        trainer.optimizer.step()
+"""
+TRAINER = """\
+import torch
+from search import search
+
+
+class Trainer:
+    def __init__(self, net, optimizer):
+        self.net, self.optimizer = net, optimizer
+
+    def batch_outputs(self, batch, for_training):
+        return self.net(batch.cuda())
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(10, 1)
+
+    def forward(self, x):
+        return {"loss": self.layer(x).mean()}
+
+
+def main(batches):
+    net = Net().cuda()
+    search(Trainer(net, torch.optim.SGD(net.parameters(), lr=0.1)), batches, 4)
+
+
+if __name__ == "__main__":
+    main(torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.randn(100, 10))))
+"""
+
+
+@pytest.mark.parametrize(
+    ("converted", "expected"), [("loss = loss.detach().cpu().item()", []), ("loss = loss * 2", ["TL203"])]
+)
+def test_a_loss_that_became_a_number_is_not_tested_on_the_gpu(
+    tmp_path: Path, converted: str, expected: list[str]
+) -> None:
+    write(tmp_path, main=TRAINER, search=SEARCH.replace("CONVERTED", converted))
+    assert [code for code in codes(tmp_path / "search.py") if code == "TL203"] == expected

@@ -67,8 +67,7 @@ class ChannelsFirstConvolution(Rule):
     code = "TL705"
     name = "channels-first-convolution"
     default = Default.OPT_IN
-    words = (("for ", "while "),)
-    project_words = ("torch", "cuda", ("autocast", "half(", "bfloat16", "float16"), _NETWORKS)
+    words = ("torch", "cuda", ("autocast", "half(", "bfloat16", "float16"), _NETWORKS)
     since = (1, 10)
     demo = ("GPU",)
 

@@ -154,8 +154,11 @@ class StepTensors(ForestFact):
         return is_optional and self._module.fact(StepPlaces).is_forward(function)
 
     def is_loss(self, node: cst.CSTNode) -> bool:
-        """Whether a backward pass of the function around ``node`` starts from the name ``node``."""
-        return (dotted_name(node), self._module.function_of(node)) in self._losses
+        """Whether a backward pass of the function around ``node`` starts from that name, if it is still a tensor."""
+        if (dotted_name(node), self._module.function_of(node)) not in self._losses:
+            return False
+        reached = self._module.values.reaching.of(node) if isinstance(node, cst.Name) else []
+        return not any(self._leaves_device(item.value) for item in reached if item.value is not None)
 
     def is_named_loss(self, node: cst.CSTNode) -> bool:
         """Whether ``node`` is ``getattr(self, "loss_" + name)``, and losses of the program have such names."""

@@ -70,9 +70,8 @@ class TensorTruthTest(Rule):
 
     code = "TL203"
     name = "tensor-truth-test"
-    words = (("if", "while", "assert", "and", "or", "not"),)
+    words = ("torch",)
     project_words = (
-        "torch",
         ("backward(", "self.training", "def training_step(", "def compute_loss(", re.compile(r"class \w*Loss\w*\(")),
     )
     demo = ("GPU",)
