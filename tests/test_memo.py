@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import libcst as cst
@@ -15,9 +16,8 @@ from torchlint.model.semantics.value import Value, is_settled
 _NEEDED = {"a": "bc", "b": "a", "c": "b", "d": "c", "e": "a"}
 
 
-def _reached(start: str, *asked_before: str) -> str:
-    """The letters that an answer comes to, after other questions were asked."""
-    memo: CyclicMemo[str, str] = CyclicMemo("", 60)
+def _finder(memo: CyclicMemo[str, str]) -> Callable[[str], str]:
+    """What finds the letters that an answer comes to, with those that ``memo`` gives for what it needs."""
 
     def find(key: str) -> str:
         found = {key}
@@ -25,6 +25,13 @@ def _reached(start: str, *asked_before: str) -> str:
             found |= set(memo.get(needed, find))
         return "".join(sorted(found))
 
+    return find
+
+
+def _reached(start: str, *asked_before: str) -> str:
+    """The letters that an answer comes to, after other questions were asked."""
+    memo: CyclicMemo[str, str] = CyclicMemo("", 60)
+    find = _finder(memo)
     for key in asked_before:
         memo.get(key, find)
     return memo.get(start, find)
@@ -57,12 +64,7 @@ def test_a_guarded_question_is_unknown_to_itself() -> None:
 
 def test_a_failed_question_leaves_nothing_provisional() -> None:
     memo: CyclicMemo[str, str] = CyclicMemo("", 60)
-
-    def find(key: str) -> str:
-        found = {key}
-        for needed in _NEEDED[key]:
-            found |= set(memo.get(needed, find))
-        return "".join(sorted(found))
+    find = _finder(memo)
 
     def fail(key: str) -> str:
         memo.get("a", find)  # needs `b`, which is open

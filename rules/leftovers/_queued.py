@@ -12,7 +12,7 @@ from torchlint.model.program.tensor_forms import TensorForms, compared
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.memo import CyclicMemo
 from torchlint.model.syntax.binding_kinds import BindingKind
-from torchlint.model.syntax.climbing import climb, nearest
+from torchlint.model.syntax.climbing import climb, is_tested, nearest
 from torchlint.model.syntax.dotted import last_name
 from torchlint.model.training.evaluation import Evaluation
 from torchlint.model.training.loops import Loops, is_backward
@@ -94,7 +94,7 @@ class Queued:
         return [
             part
             for part in tree.inside(around, cst.Comparison)
-            if self._is_asked(part) and any(forms.is_tensor(side, self._is_tensor) for side in compared(part))
+            if is_tested(tree, part) and any(forms.is_tensor(side, self._is_tensor) for side in compared(part))
         ]
 
     def _numbers_in(self, around: cst.CSTNode) -> list[cst.Subscript]:
@@ -228,7 +228,7 @@ class Queued:
             return [Work.UNKNOWN]
         if name.startswith("torch.cuda.synchronize"):
             return [Work.WAITS]
-        return [Work.UNKNOWN] if name.startswith(_WAITING) or self._is_asked(call) else []
+        return [Work.UNKNOWN] if name.startswith(_WAITING) or is_tested(self._module.tree, call) else []
 
     def _by_move(self, call: cst.Call, owner: Kind) -> list[Work]:
         """``x.to(device)``, ``x.cuda()``: a copy from memory that is not pinned waits for the work before it."""
@@ -256,15 +256,6 @@ class Queued:
         if isinstance(node, cst.Call):
             return self._module.name_of(node.func) == "builtins.len" or last_name(node.func) in ("size", "dim", "numel")
         return isinstance(node, cst.Attribute) and node.attr.value == "shape"
-
-    def _is_asked(self, node: Effective) -> bool:
-        """Whether a condition needs the result of ``node``: the CPU must read it."""
-        for above, child in climb(self._module.tree, node):
-            if isinstance(above, (cst.If, cst.While, cst.IfExp, cst.Assert)):
-                return child is above.test
-            if isinstance(above, cst.BaseSmallStatement):
-                return False
-        return False
 
     def _by_function(self, function: cst.FunctionDef, depth: int) -> list[Work]:
         return self._known.get((function, depth, None), self._find)

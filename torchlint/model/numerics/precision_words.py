@@ -16,6 +16,7 @@ from torchlint.model.syntax.calls import keywords_of
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import last_part
 from torchlint.model.syntax.scopes import Binding
+from torchlint.model.training.function_words import snake_case
 from torchlint.model.training.grad_mode import GradModes
 from torchlint.model.training.inference_scripts import InferenceScripts
 
@@ -47,7 +48,6 @@ _BITS = frozenset({"8", "16", "32", "64"})
 _SWITCHES = frozenset({"0", "1"})
 #: Words of the switch for TF32.
 _TF32_WORDS = frozenset({"tf32", "matmul_precision", "fp32_precision"})
-_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 class PrecisionWords:
@@ -94,7 +94,7 @@ class PrecisionWords:
     def are_for_inference(self) -> bool:
         """Whether every place that names a precision runs without gradients: an evaluation under autocast."""
         tree, measured = self._module.tree, self._measures
-        if any(_speaks(_snake(function.name.value), measured) for function in tree.functions):
+        if any(_speaks(snake_case(function.name.value), measured) for function in tree.functions):
             return False
         found = False
         for node in self._speaking(measured):
@@ -106,10 +106,10 @@ class PrecisionWords:
     def _speaking(self, measured: bool) -> Iterator[cst.CSTNode]:
         """The nodes of the forest that name a precision."""
         tree = self._module.tree
-        yield from (node for node in tree.attributes if _speaks(_snake(node.attr.value), measured))
-        yield from (node for node in tree.strings if _is_word(node) and _speaks(_snake(node.value), measured))
+        yield from (node for node in tree.attributes if _speaks(snake_case(node.attr.value), measured))
+        yield from (node for node in tree.strings if _is_word(node) and _speaks(snake_case(node.value), measured))
         for call in tree.calls:
-            yield from (call for word in keywords_of(call) if _speaks(_snake(word), measured))
+            yield from (call for word in keywords_of(call) if _speaks(snake_case(word), measured))
         for name, uses in tree.names.items():
             imported = [
                 binding.imported
@@ -117,7 +117,7 @@ class PrecisionWords:
                 for binding in self._module.names.bindings(use)
                 if binding.kind is BindingKind.IMPORT
             ]
-            if any(_speaks(_snake(word), measured) for word in (name, *imported)):
+            if any(_speaks(snake_case(word), measured) for word in (name, *imported)):
                 yield from (use for use in uses if not self._is_number(use))
 
     def _runs_without_gradients(self, node: cst.CSTNode) -> bool:
@@ -136,7 +136,7 @@ class PrecisionWords:
         found |= _keywords_in(module, root, certain=certain)
         if certain:
             found -= {word for word in found if self._means_another(word, {root})}
-        yield from map(_snake, found | _texts_in(module, root))
+        yield from map(snake_case, found | _texts_in(module, root))
 
     @cached_property
     def _words_of_others(self) -> list[str]:
@@ -147,11 +147,11 @@ class PrecisionWords:
         found = {word for root in roots for word in words.in_file(root)}
         found -= {word for word in found if self._means_another(word, roots)}
         found |= {word for root in roots for word in words.in_texts(root)}
-        return list(map(_snake, found - module.own_imported_names))
+        return list(map(snake_case, found - module.own_imported_names))
 
     def _means_another(self, word: str, roots: Collection[cst.CSTNode]) -> bool:
         """Whether a word that speaks of a precision never does so in some files: a number, or an array on the host."""
-        if not _speaks(_snake(word), False):
+        if not _speaks(snake_case(word), False):
             return False
         tree = self._module.tree
         names = [node for node in tree.names.get(word, ()) if tree.root_of(node) in roots]
@@ -162,7 +162,7 @@ class PrecisionWords:
 
     def _is_number(self, name: cst.Name) -> bool:
         """``precision = 4``, ``half = size // 2``."""
-        if not _AMBIGUOUS.search(_snake(name.value)):
+        if not _AMBIGUOUS.search(snake_case(name.value)):
             return False
         bindings = self._module.names.bindings(name)
         return bool(bindings) and all(map(_binds_number, bindings))
@@ -200,7 +200,7 @@ class FormatWords(ForestFact):
 
 
 def _may_name(word: str) -> bool:
-    return any(pattern.search(_snake(word)) for pattern in (_SETTING, _WORDS))
+    return any(pattern.search(snake_case(word)) for pattern in (_SETTING, _WORDS))
 
 
 def _keywords_in(forest: Forest, root: cst.CSTNode, *, certain: bool) -> set[str]:
@@ -234,10 +234,6 @@ def _counts_digits(name: str, value: cst.BaseExpression) -> bool:
 
 
 @lru_cache(maxsize=10_000)
-def _snake(word: str) -> str:
-    return _CAMEL.sub("_", word).lower()
-
-
 def _is_word(string: cst.SimpleString) -> bool:
     return len(string.value) <= 40 and " " not in string.value
 

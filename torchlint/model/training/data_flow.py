@@ -255,10 +255,17 @@ class DataFlow(ForestFact):
 
     def _are_apart(self, owner: cst.ClassDef | None, other: cst.ClassDef | None) -> bool:
         """Whether two classes have no object in common: each has a ``self.hidden`` of its own."""
-        if owner is None or other is None or owner is other:
-            return False
-        lineages = map(self._definitions.lineage, self._tree.classes)
-        return not any(owner in lineage and other in lineage for lineage in lineages)
+        return owner is not None and other is not None and owner is not other and other not in self._relatives[owner]
+
+    @cached_property
+    def _relatives(self) -> dict[cst.CSTNode, set[cst.CSTNode]]:
+        """By class those that an object of it may also be of: they have a class in common that derives from both."""
+        found: dict[cst.CSTNode, set[cst.CSTNode]] = {}
+        for definition in self._tree.classes:
+            lineage = self._definitions.lineage(definition)
+            for item in lineage:
+                found.setdefault(item, set()).update(lineage)
+        return found
 
     @cached_property
     def _fillings(self) -> dict[str, list[tuple[cst.BaseExpression, Scope]]]:

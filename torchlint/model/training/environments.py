@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from functools import cached_property
 
 import libcst as cst
 
 from torchlint.model.module import Module
+from torchlint.model.training.function_words import snake_case
 
 _LIBRARIES = frozenset(
     "gym gymnasium pettingzoo procgen stable_baselines3 atari_py envpool mujoco_py dm_control smac".split()
@@ -21,7 +21,6 @@ _EXPERIENCE = (
     ),
     frozenset({"done", "dones", "terminated", "env", "envs"}),
 )
-_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 class Environments:
@@ -46,4 +45,4 @@ class Environments:
         words.update(item.keyword.value for call in tree.calls_in(root) for item in call.args if item.keyword)
         words.update(function.name.value for function in tree.inside(root, cst.FunctionDef))
         words.update(item.value.strip("'\"") for item in tree.inside(root, cst.SimpleString))
-        return {_CAMEL.sub("_", word).lower() for word in words}
+        return set(map(snake_case, words))

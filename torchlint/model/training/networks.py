@@ -237,8 +237,7 @@ class Networks(ForestFact):
         return bool(methods) and all(map(self._is_of_network, methods)) and all(map(self._runs_itself, methods))
 
     def _is_of_network(self, method: cst.FunctionDef) -> bool:
-        owner = self._module.tree.class_of(method)
-        return owner is not None and self._module.values.instance(owner).kind is Kind.MODULE
+        return self._module.values.object_of(method).kind is Kind.MODULE
 
     def _runs_itself(self, method: cst.FunctionDef) -> bool:
         """Whether a method of a network runs it, or a part of it: ``self.decoder(z)``, ``self.diffusion.sample(z)``.
