@@ -118,7 +118,7 @@ def is_for_deployment(module: Module, function: cst.FunctionDef) -> bool:
 def is_of_step(module: Module, constructor: cst.FunctionDef) -> bool:
     """Whether a constructor runs once per batch and no attribute keeps the object, as for a mask of an attention."""
     owner = module.tree.class_of(constructor)
-    if owner is None or module.values.instance(owner).kind not in (Kind.UNKNOWN, Kind.OTHER):
+    if owner is None or module.values.instance(owner).kind not in (Kind.UNKNOWN, Kind.OTHER, Kind.MODULE):
         return False
     for call in module.callers(constructor).calls:
         derived = module.function_of(call) if is_super_call(call, "__init__") else None

@@ -157,6 +157,8 @@ def _join_two(a: Value, b: Value) -> Value | None:
     kinds = frozenset({a.kind, b.kind})
     if kinds == {Kind.LOADER, Kind.SEQUENCE}:  # a pair of loaders for training, one for a test
         return replace(a if a.kind is Kind.LOADER else b, sure=False)
+    if kinds == {Kind.LOADER, Kind.OTHER} and _is_iterable(a if a.kind is Kind.OTHER else b):
+        return replace(a if a.kind is Kind.LOADER else b, sure=False)
     if Kind.STRING in kinds and kinds & _NAMED:  # the object replaces its name: `if model == "small": model = Small()`
         return replace(b if a.kind is Kind.STRING else a, sure=False)
     kind = a.kind if a.kind is b.kind else _RELATED.get(kinds)
@@ -180,6 +182,12 @@ def _join_two(a: Value, b: Value) -> Value | None:
         compiles=a.compiles | b.compiles,
         sure=a.sure and b.sure and a.kind is b.kind,
     )
+
+
+def _is_iterable(value: Value) -> bool:
+    """Whether the class of an object has ``__iter__``: a wrapper that repeats a loader, which an option selects."""
+    body = value.definition.body.body if isinstance(value.definition, cst.ClassDef) else ()
+    return any(isinstance(item, cst.FunctionDef) and item.name.value == "__iter__" for item in body)
 
 
 def named_device(value: Value) -> Device | None:
