@@ -409,3 +409,48 @@ def test_what_a_test_passes_says_nothing_about_the_program(
 ) -> None:
     write(tmp_path, step=STEP, main=CALLER, check=CHECK.format(imports=imports, base=base))
     assert rows(tmp_path, "step", "TL204") == expected
+
+
+GRID = """\
+import torch
+
+
+def coords_grid(batch, height, width):
+    grid = torch.stack(torch.meshgrid(torch.arange(height), torch.arange(width)), dim=0).float()
+    return grid[None].repeat(batch, 1, 1, 1){end}
+"""
+
+WARPING = """\
+import torch.nn as nn
+from geometry import coords_grid
+
+
+class Warp(nn.Module):
+    def forward(self, flow):
+        batch, _, height, width = flow.shape
+        return coords_grid(batch, height, width).to({device}) + flow
+
+
+if __name__ == "__main__":
+    network = Warp().cuda()
+    for flow in batches:
+        network(flow.cuda())
+"""
+
+
+@pytest.mark.parametrize(
+    ("end", "device", "expected"),
+    [
+        ("", "flow.device", [8]),
+        (".cuda()", "flow.device", []),
+        (" + torch.load('offset.pt')", "flow.device", []),
+        ("", "'cpu'", []),
+    ],
+)
+def test_a_tensor_that_a_function_of_another_file_makes_of_sizes_is_moved(
+    tmp_path: Path, end: str, device: str, expected: list[int]
+) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "geometry.py").write_text(GRID.replace("{end}", end))
+    (tmp_path / "main.py").write_text(WARPING.replace("{device}", device))
+    assert rows(tmp_path, "main", "TL206") == expected

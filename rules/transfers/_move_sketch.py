@@ -6,7 +6,9 @@ import ast
 from collections.abc import Iterator
 
 from torchlint.model.tensors.creation import COMPUTING, FACTORIES, FILLING, JOINING, LEGACY, SAME_EVERYWHERE
-from torchlint.rule.sketch import Sketch, root_of
+from torchlint.rule.sketch import Sketch, called_name, root_of
+
+from ._move_words import MAKERS
 
 #: Keywords with which a factory makes a tensor elsewhere, or one that must be on the host.
 _OPTIONS = frozenset({"device", "generator", "out", "pin_memory", "requires_grad"})
@@ -111,6 +113,8 @@ def _may_be_created(sketch: Sketch, statement: ast.stmt, moved: ast.expr, makers
             if not any(item.arg is None or (item.arg in _OPTIONS and _is_elsewhere(item)) for item in node.keywords):
                 return True
         elif sketch.may_be(node.func, makers) or sketch.may_be(node.func, _ARRAYS):
+            return True
+        elif not sketch.alone and MAKERS.search(called_name(node)):
             return True
         elif sketch.may_be(node.func, _OF_ARRAYS) or sketch.may_be(node.func, _FORMS):
             filled = filled or sketch.may_be(node.func, FILLING)

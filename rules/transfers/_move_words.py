@@ -40,6 +40,8 @@ _MOVE = re.compile(
 #: The names of functions that move their argument.
 _MOVERS = r"\w*(?:cuda|gpu|device|to_|_to|var)\w*"
 _MOVES = re.compile(_MOVERS, re.IGNORECASE)
+#: The names of functions of other files that may make a tensor of sizes.
+MAKERS = re.compile(r"grid|mask|coord|position|hot|noise|window|anchor", re.IGNORECASE)
 #: What is before the name of a factory: a function that is given its result, or a name that is.
 _GIVEN = re.compile(r"\b(\w+)\(+\s*\w+\.\w*$")
 _BINDS = re.compile(r"\b(\w+) *= *\w+\.\w*$")
@@ -75,8 +77,10 @@ def _is_chained(text: str, at: int) -> bool:
     if not before.endswith((")", "]")):
         return False
     begin = max(before.rfind("device="), before.rfind("\n\n")) + 1
-    called = {name.rstrip(" (") for name in _CALLED.findall(before, begin)} if _makers(text) else ()
-    return _MADE.search(before, begin) is not None or not _makers(text).isdisjoint(called)
+    if _MADE.search(before, begin) is not None:
+        return True
+    called = {name.rstrip(" (") for name in _CALLED.findall(before, begin)}
+    return not _makers(text).isdisjoint(called) or any(map(MAKERS.search, called))
 
 
 def _is_named(text: str, at: int) -> bool:

@@ -43,7 +43,7 @@ class AllocateThenMove(Rule):
       `torch.from_numpy(np.stack(np.meshgrid(np.arange(width), np.arange(height))))` or
       `torch.LongTensor(np.concatenate([np.arange(n) + i for i in range(rows)]))`, and of ranges:
       `torch.LongTensor(range(len(x)))`, `torch.tensor([2 * i for i in range(n)])`;
-    - tensors that a function of the same file makes of sizes, numbers and settings, also by NumPy or as a draw of a
+    - tensors that a function of the program makes of sizes, numbers and settings, also by NumPy or as a draw of a
       distribution of constants, and that its caller moves: `self.causal_mask(size).to(x.device)`. The function may also
       return the array;
     - tensors that a method copies to a buffer of its network, at other times than in the constructor:

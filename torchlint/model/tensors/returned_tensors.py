@@ -51,7 +51,7 @@ class ReturnedTensors(ForestFact):
         self._plain: dict[cst.FunctionDef, bool] = {}
 
     def of(self, call: cst.Call) -> NewTensor | None:
-        """What a function of the same file, which ``call`` runs, makes of sizes and numbers and returns.
+        """What a function of the program, which ``call`` runs, makes of sizes and numbers and returns.
 
         None if it may return something else, keeps the tensor, reads its elements, or sets them one by one in a loop,
         which is slow on a GPU.
@@ -70,8 +70,6 @@ class ReturnedTensors(ForestFact):
         called = self._module.definitions.called(call, self._module.values)
         function = called[0] if len(called) == 1 else None
         if not isinstance(function, cst.FunctionDef) or not self._is_plain(function):
-            return None
-        if self._module.tree.root_of(function) is not self._module.tree.root_of(call):
             return None
         new = {
             (param, made)
@@ -162,7 +160,7 @@ class ReturnedTensors(ForestFact):
         return self._made(binding.value, given)
 
     def _of_call(self, node: cst.Call, given: _Given) -> NewTensor | None:
-        if has_device(node) or any(item.star for item in node.args):
+        if has_device(node) or any(item.star == "**" for item in node.args):
             return None
         name = self._module.name_of(node.func) or ""
         passed = [item.value for item in node.args]
