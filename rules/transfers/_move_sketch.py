@@ -112,9 +112,7 @@ def _may_be_created(sketch: Sketch, statement: ast.stmt, moved: ast.expr, makers
         elif sketch.may_be(node.func, FACTORIES) or _may_be_sized(sketch, node, filled=filled):
             if not any(item.arg is None or (item.arg in _OPTIONS and _is_elsewhere(item)) for item in node.keywords):
                 return True
-        elif sketch.may_be(node.func, makers) or sketch.may_be(node.func, _ARRAYS):
-            return True
-        elif not sketch.alone and MAKERS.search(called_name(node)):
+        elif sketch.may_be(node.func, makers | _ARRAYS) or (not sketch.alone and MAKERS.search(called_name(node))):
             return True
         elif sketch.may_be(node.func, _OF_ARRAYS) or sketch.may_be(node.func, _FORMS):
             filled = filled or sketch.may_be(node.func, FILLING)
