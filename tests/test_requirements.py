@@ -86,6 +86,11 @@ def test_pyproject(tmp_path: Path, text: str, expected: Version | None) -> None:
         ({"environment.yaml": "dependencies:\n  - pytorch>=1.13,<2\n"}, (1, 13)),
         ({"environment.yml": "dependencies:\n  - pip:\n    - torch==2.5.1\n    - pytorch-lightning==2.0\n"}, (2, 5)),
         ({"environment.yml": "dependencies:\n  - pytorch\n"}, None),
+        ({"conda_env.yml": "dependencies:\n  - pytorch=1.6.0\n"}, (1, 6)),
+        ({"environment_cpu.yml": "- pytorch=1.9\n", "environment_gpu.yml": "- pytorch=1.6.0\n"}, (1, 6)),
+        ({"environment.yml": "- pytorch=2.1\n", "environment_gpu.yml": "- pytorch=1.6.0\n"}, (2, 1)),
+        ({"my_environments.yml": "- pytorch=1.6.0\n"}, None),
+        ({"requirement.txt": "torch==1.8\n"}, (1, 8)),
     ],
 )  # fmt: skip
 def test_other_files(tmp_path: Path, files: dict[str, str], expected: Version | None) -> None:

@@ -56,13 +56,13 @@ def listed_in(folder: str, table: Mapping[str, Any]) -> tuple[str, ...]:
             return found
     dynamic = _table(table, "tool", "setuptools", "dynamic", "dependencies").get("file", ())
     named = [dynamic] if isinstance(dynamic, str) else [name for name in dynamic if isinstance(name, str)]
-    for path in (*named, "requirements.txt"):
+    for path in (*named, "requirements.txt", "requirement.txt"):
         found = of_torch(_lines(os.path.join(folder, path), []))
         if found:
             return found
     files = _names(os.path.join(folder, "requirements"), ".txt")
     found = of_torch(_alternatives(_lines(path, []) for path in files))
-    return found or next(filter(None, (_of_conda(_text(os.path.join(folder, name))) for name in _CONDA)), ())
+    return found or _of_conda_files(folder)
 
 
 def _table(table: Mapping[str, Any], *keys: str) -> Mapping[str, Any]:
@@ -127,7 +127,7 @@ def _text(path: str) -> str:
         return ""
 
 
-def _names(folder: str, ending: str) -> list[str]:
+def _names(folder: str, ending: str | tuple[str, ...]) -> list[str]:
     try:
         return sorted(os.path.join(folder, name) for name in os.listdir(folder) if name.endswith(ending))
     except OSError:
@@ -204,10 +204,22 @@ def _strings(node: ast.expr | None, names: Mapping[str, ast.expr]) -> list[str]:
 
 
 _CONDA = ("environment.yml", "environment.yaml")
+#: Other names of such files: `env.yml`, `conda_env.yml`, `environment_gpu.yml`.
+_CONDA_NAME = re.compile(r"(?:conda[_-])?env(?:ironment)?(?:[_-]?[\w.-]*)\.ya?ml")
 #: A dependency of conda, or one of pip below it: `- pytorch::pytorch=2.1=py3.11_0`.
 _CONDA_LINE = re.compile(
     r"""^[ \t]*-[ \t]*["']?(?:[\w./-]+::)?(pytorch|torch)[ \t]*(\[[^\]\n]*\])?([^"'#\n]*)""", re.MULTILINE
 )
+
+
+def _of_conda_files(folder: str) -> tuple[str, ...]:
+    """The torch requirements of the environments of conda in a folder: of the main one, else of all."""
+    for name in _CONDA:
+        found = _of_conda(_text(os.path.join(folder, name)))
+        if found:
+            return found
+    paths = [path for path in _names(folder, (".yml", ".yaml")) if _CONDA_NAME.fullmatch(os.path.basename(path))]
+    return of_torch(_alternatives(_of_conda(_text(path)) for path in paths))
 
 
 def _of_conda(text: str) -> tuple[str, ...]:
