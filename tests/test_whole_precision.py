@@ -227,3 +227,61 @@ def test_products_use_what_another_file_sets(name: str, calls: bool, expected: b
     predict = PREDICT.format(imports="from settings import SIZE, setup", setup="setup()" if calls else "print(SIZE)")
     found = codes_of(tmp_path, {"engine": ENCODER, "main": predict, "settings": settings})
     assert ("TL302" in found) == expected
+
+
+AGENT = """\
+import torch
+from engine import train
+from torch.utils.data import DataLoader
+from torchvision.models import resnet50
+
+
+def main(simulation, rollouts):
+    agent = resnet50().cuda()
+    optimizer = torch.optim.SGD(agent.parameters(), lr=0.1)
+    {play}
+    train(agent, DataLoader(rollouts, batch_size=64), optimizer)
+
+
+if __name__ == "__main__":
+    main(*make())
+"""
+
+
+@pytest.mark.parametrize(
+    ("play", "is_played"),
+    [
+        ("obs, reward, done, info = simulation.step(agent.act(simulation.obs))", True),
+        ("obs, cost, done, info = simulation.step(agent.act(simulation.obs))", False),
+    ],
+)
+def test_a_training_loop_of_an_agent_that_a_script_lets_play_is_silent(
+    tmp_path: Path, play: str, is_played: bool
+) -> None:
+    files = {"engine": ENGINE, "main": AGENT.replace("{play}", play)}
+    assert ("TL301" in codes_of(tmp_path, files)) != is_played
+
+
+FLOW = """\
+import torch
+from torch import nn
+
+
+class Coupling(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Conv2d(3, 512, 3)
+        self.second = nn.Conv2d(512, 512, 3)
+
+    def forward(self, x):
+        {name} = self.second(self.first(x))
+        return {name}.mean((2, 3))
+"""
+
+
+@pytest.mark.parametrize(("name", "is_flow"), [("log_det", True), ("log_odds", False)])
+def test_a_loop_that_trains_a_flow_of_another_file_is_silent(tmp_path: Path, name: str, is_flow: bool) -> None:
+    main = MAIN.replace("{model}", "Coupling().cuda()").replace("{imports}", "from flow import Coupling")
+    main = main.replace("    {setup}\n", "")
+    files = {"engine": ENGINE, "main": main, "flow": FLOW.replace("{name}", name)}
+    assert ("TL301" in codes_of(tmp_path, files)) != is_flow

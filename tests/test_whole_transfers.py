@@ -454,3 +454,41 @@ def test_a_tensor_that_a_function_of_another_file_makes_of_sizes_is_moved(
     (tmp_path / "geometry.py").write_text(GRID.replace("{end}", end))
     (tmp_path / "main.py").write_text(WARPING.replace("{device}", device))
     assert rows(tmp_path, "main", "TL206") == expected
+
+
+LOADING = """\
+import torch
+
+
+def load_model(model, path):
+    model.{method}(torch.load(path))
+    return model
+"""
+
+SCORING = """\
+import torch
+from loading import load_model
+from networks import Net
+
+
+def main(batches):
+    model = torch.nn.DataParallel(Net())
+    model = load_model(model, "net.pt")
+    model.eval()
+    for batch in batches:
+        print(model(batch.cuda()).sum())
+
+
+if __name__ == "__main__":
+    main(read())
+"""
+
+
+@pytest.mark.parametrize(("method", "expected"), [("load_state_dict", []), ("register_weights", [7])])
+def test_a_wrapper_that_a_function_of_another_file_fills_for_a_test_is_silent(
+    tmp_path: Path, method: str, expected: list[int]
+) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "loading.py").write_text(LOADING.replace("{method}", method))
+    (tmp_path / "main.py").write_text(SCORING)
+    assert rows(tmp_path, "main", "TL811") == expected

@@ -28,7 +28,8 @@ class UnpinnedDataloader(Rule):
       pinned;
     - if its collate function returns objects of a class of the program without a `pin_memory()` method, which a loader
       does not pin;
-    - if only its labels are copied, which are small, or graphs of DGL, which a loader does not pin;
+    - if only its labels are copied, which are small, or graphs of DGL, which a loader does not pin, and what comes
+      with graphs that contain the features;
     - if most parts of its batches are converted by `.float()`: the dataset then yields 64-bit numbers, and the
       conversion creates new tensors.
 

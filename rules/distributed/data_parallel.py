@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 _CLASS = "torch.nn.DataParallel"
 #: The class, the function, or a class of the program that is named after it.
 _NAMED = re.compile(r"[. ]DataParallel|data_parallel\(|(?<!Distributed)(?<!Sharded)DataParallel\(|\bDP\(")
-#: An optimizer, but not the mere import of ``torch.optim``.
-_OPTIMIZER = re.compile(r"(?<!import torch\.)optim(?![\s,])")
 _FUNCTION = "torch.nn.parallel.data_parallel"
 #: Classes of libraries that are derived from it, wherever a program has these libraries.
 _LIBRARY = re.compile(r"(^|\.)(sync_batchnorm\.DataParallelWithCallback|encoding\.(nn|parallel)\.DataParallelModel)$")
@@ -137,11 +135,7 @@ def _only_loads(module: Module, call: cst.Call) -> bool:
     target = statement.targets[0].target
     name = module.code(target)
     bound = module.names.bindings(target) if isinstance(target, cst.Name) else []
-    loads = [
-        load.receiver
-        for load in module.own_methods("load_state_dict")
-        if module.tree.index(load.node) > module.tree.index(call)
-    ]
+    loads = [loaded for loaded in _loaded(module) if module.tree.index(loaded) > module.tree.index(call)]
     if not any(
         module.code(loaded) == name and (not isinstance(loaded, cst.Name) or module.names.bindings(loaded) == bound)
         for loaded in loads
@@ -151,10 +145,33 @@ def _only_loads(module: Module, call: cst.Call) -> bool:
         return True  # ``model = model.module``, or ``model.module.cuda()``
     if _is_trained_elsewhere(module, call, name):
         return False
-    return _OPTIMIZER.search(module.own_text) is None and not any(
+    return not _uses_optimizer(module) and not any(
         module.value(item.argument("mode").value).constant is not False
         for item in module.own_methods("backward", "train")
     )
+
+
+def _loaded(module: Module) -> Iterator[cst.BaseExpression]:
+    """What the file fills by ``load_state_dict``, itself or by a function of the program that it is passed to."""
+    import libcst as cst
+
+    yield from (load.receiver for load in module.own_methods("load_state_dict"))
+    for load in module.methods("load_state_dict"):
+        function = None if module.is_own(load.node) else module.function_of(load.node)
+        if function is None or not isinstance(load.receiver, cst.Name):
+            continue
+        param = next((item for item in function.params.params if item.name.value == load.receiver.value), None)
+        for call in module.callers(function).calls if param is not None else ():
+            given = module.definitions.argument_of(call, function, param) if param is not None else None
+            if given is not None and module.is_own(call):
+                yield given
+
+
+def _uses_optimizer(module: Module) -> bool:
+    """Whether the file makes an optimizer, or names one."""
+    names = (module.name_of(call.func) or "" for call in module.tree.calls if module.is_own(call))
+    words = module.words_of(module.root) - {"optim"}
+    return any("optim" in word.lower() for word in words) or any(name.startswith("torch.optim.") for name in names)
 
 
 def _is_trained_elsewhere(module: Module, call: cst.Call, name: str) -> bool:

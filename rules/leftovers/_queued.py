@@ -75,18 +75,20 @@ class Queued:
         """The effects of a call itself, without its arguments, or of a test of a tensor, in order."""
         return self._by(node, _DEPTH)
 
-    def in_order(self, calls: list[cst.Call], around: cst.CSTNode) -> list[Effective]:
-        """``calls``, and what reads a tensor next to them in ``around``, in the order in which they run.
+    def in_order(self, begin: int, end: int, around: cst.CSTNode) -> list[Effective]:
+        """The calls between two indices, and what reads a tensor there in ``around``, in the order in which they run.
 
         Arguments come first.
         """
         tree = self._module.tree
-        nodes: list[Effective] = [*calls]
-        if calls:
-            first, last = min(map(tree.index, calls)), max(map(tree.last, calls))
-            reads: tuple[Effective, ...] = (*self._tests_in(around), *self._numbers_in(around))
-            nodes += (read for read in reads if first < tree.index(read) < last)
+        nodes: list[Effective] = [*tree.calls_between(begin, end)]
+        reads: tuple[Effective, ...] = (*self._tests_in(around), *self._numbers_in(around))
+        nodes += (read for read in reads if begin < tree.index(read) < end)
         return sorted(nodes, key=lambda node: (tree.last(node), -tree.index(node)))
+
+    def _in_body(self, function: cst.FunctionDef) -> list[Effective]:
+        tree = self._module.tree
+        return self.in_order(tree.index(function.body), tree.last(function.body) + 1, function)
 
     def _tests_in(self, around: cst.CSTNode) -> list[cst.Comparison]:
         """The comparisons in conditions that read a tensor: ``if label != -1:``."""
@@ -197,7 +199,7 @@ class Queued:
         tree, loops = self._module.tree, self._module.fact(Loops)
         last: Effective | None = None  # what waits, or the loop around it, which may wait after what it runs
         end = 0
-        for node in self.in_order(tree.calls_in(function.body), function):
+        for node in self._in_body(function):
             if not trains and self._is_of_training(node, function):
                 continue
             if Work.WAITS in self._by(node, depth):
@@ -263,7 +265,7 @@ class Queued:
     def _find_effects(self, function: cst.FunctionDef, depth: int) -> list[Work]:
         found: list[Work] = []
         waits_in_loop = False
-        for node in self.in_order(self._module.tree.calls_in(function.body), function):
+        for node in self._in_body(function):
             works = self._by(node, depth) if self.periodic_condition(node, function) is None else []
             found += works
             if self._module.fact(Loops).around(node) and not {Work.WAITS, Work.UNKNOWN}.isdisjoint(works):

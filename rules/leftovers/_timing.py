@@ -123,7 +123,7 @@ class Timing:
         is_one_of_two = False  # whether another branch runs a network as well
         waited: cst.CSTNode | None = None  # a loop that waits
         around = module.function_of(end) or module.root
-        for node in self._queued.in_order(tree.calls_between(begin, tree.index(end)), around):
+        for node in self._queued.in_order(begin, tree.index(end), around):
             call = node if isinstance(node, cst.Call) else None
             if self._is_apart(node, end):
                 continue

@@ -212,6 +212,10 @@ _CONDA_LINE = re.compile(
 )
 
 
+#: Where conda looks for packages: one channel is called pytorch.
+_CHANNELS = re.compile(r"^channels:[^\n]*\n(?:(?:[ \t-][^\n]*)?\n)*", re.MULTILINE)
+
+
 def _of_conda_files(folder: str) -> tuple[str, ...]:
     """The torch requirements of the environments of conda in a folder: of the main one, else of all."""
     for name in _CONDA:
@@ -225,7 +229,7 @@ def _of_conda_files(folder: str) -> tuple[str, ...]:
 def _of_conda(text: str) -> tuple[str, ...]:
     """The torch requirements of an environment of conda, whose `=2.1` is any 2.1."""
     found = []
-    for name, _, rest in _CONDA_LINE.findall(text):
+    for name, _, rest in _CONDA_LINE.findall(_CHANNELS.sub("", text)):
         if not rest or rest[0] in " =<>~!\t":
             fuzzy = re.match(r"\s*=\s*([\d.]+?)(?:\.?\*)?(?:=.*)?\s*$", rest)
             bounds = f"=={fuzzy[1].rstrip('.')}.*" if fuzzy else re.split(r"\s(?=\w)", rest.strip())[0]

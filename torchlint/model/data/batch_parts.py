@@ -101,17 +101,28 @@ class BatchParts(ForestFact):
 
     def is_of_graph(self, move: cst.Call) -> bool:
         """Whether ``move`` moves a graph, or a part of one: ``graphs.ndata["feat"].to(device)``."""
+        return self._named_in(move) in self._graphs
+
+    def is_of_graph_with_features(self, move: cst.Call) -> bool:
+        """Whether ``move`` moves a graph, or a part of one, that contains the features of its nodes or edges."""
+        return self._graphs.get(self._named_in(move), False)
+
+    def _named_in(self, move: cst.Call) -> tuple[cst.CSTNode | None, str]:
+        """The function of a move and the name of what it moves, or of that of which it moves a part."""
         node = base_of(move)
-        return isinstance(node, cst.Name) and (self._module.function_of(move), node.value) in self._graphs
+        return self._module.function_of(move), node.value if isinstance(node, cst.Name) else ""
 
     @cached_property
-    def _graphs(self) -> frozenset[tuple[cst.CSTNode | None, str]]:
-        """The names of graphs, with the functions in which they are."""
-        return frozenset(
-            (self._module.function_of(node), node.value.value)
-            for node in self._module.tree.attributes_named(*_OF_GRAPHS)
-            if isinstance(node.value, cst.Name)
-        )
+    def _graphs(self) -> dict[tuple[cst.CSTNode | None, str], bool]:
+        """The names of graphs, with the functions in which they are, and whether they contain features."""
+        found: dict[tuple[cst.CSTNode | None, str], bool] = {}
+        for node in self._module.tree.attributes_named(*_OF_GRAPHS):
+            if isinstance(node.value, cst.Name):
+                key = self._module.function_of(node), node.value.value
+                part = self._module.tree.parent(node)
+                named = self._module.code(part) if isinstance(part, cst.Subscript) else ""
+                found[key] = found.get(key, False) or "feat" in named
+        return found
 
     def _is_part(self, node: cst.CSTNode | None, path: tuple[int, ...], depth: int, *, all_paths: bool) -> bool:
         """Whether what ``path`` takes from ``node`` by unpacking is a part."""

@@ -196,14 +196,14 @@ class Loading(ForestFact):
     def transfer_to_pin_for(self, loader: Call) -> cst.Call | None:
         """A copy of the batches of ``loader`` to a CUDA device that pinning them makes faster.
 
-        One at every step, if there is any. None if only labels are copied, which are a few numbers each.
+        One at every step, if there is any. None if only labels are copied, which are a few numbers each, or graphs of
+        DGL, which are not pinned; if these contain the features, the other parts are small.
         """
         parts_of = self._module.fact(BatchParts)
-        found = [
-            call
-            for call in self.transfers(loader)
-            if not parts_of.is_of_labels(call) and not parts_of.is_of_graph(call)
-        ]
+        transfers = self.transfers(loader)
+        if any(map(parts_of.is_of_graph_with_features, transfers)):
+            return None
+        found = [call for call in transfers if not parts_of.is_of_labels(call) and not parts_of.is_of_graph(call)]
         parts = [parts_of.cast_to_float(call.func.value) for call in found if isinstance(call.func, cst.Attribute)]
         cast = [name for name in parts if name]
         is_each = any(isinstance(self._tree.function_of(call), cst.Lambda) for call in found)  # of `map(..., batch)`

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from functools import cached_property
 
 import libcst as cst
@@ -123,7 +124,13 @@ class Precision:
             and not all(module.fact(Sizes).is_tiny(network) for network in module.fact(Steps).networks(step))
             and not self._trains_linear_layer(step)
             and not any(map(module.fact(PrecisionSettings).concern, module.fact(Steps).networks(step)))
+            and not any(map(self._adds_determinants, module.fact(Steps).networks(step)))
         )
+
+    def _adds_determinants(self, network: cst.BaseExpression) -> bool:
+        """Whether the file that defines a network adds up log-determinants, or solves differential equations."""
+        definition = self._module.value(network).definition
+        return definition is not None and _has_sums(self._module.words_of(self._module.tree.root_of(definition)))
 
     def _trains_linear_layer(self, step: TrainingLoop) -> bool:
         """Whether a step only runs one linear layer of unknown size, such as a classifier of stored features."""
@@ -302,7 +309,7 @@ class Precision:
         """Whether the file computes what has too few digits in 16 bits, or no 16-bit version: flows, decompositions."""
         module = self._module
         words = module.words_of(module.root) | module.own_imported_names
-        if any(_SUMS.search(word.lower()) for word in words):
+        if _has_sums(words):
             return True
         names = (module.name_of(call.func) or "" for call in module.tree.calls if module.is_own(call))
         return any(_DECOMPOSITIONS.match(name) for name in names)
@@ -311,3 +318,7 @@ class Precision:
     def defines_kernels(self) -> bool:
         """Whether the file has autograd functions of its own, which may not follow autocast."""
         return self._module.fact(Derivatives).kernels_in(self._module.root)
+
+
+def _has_sums(words: Collection[str]) -> bool:
+    return any(_SUMS.search(word.lower()) for word in words)

@@ -24,23 +24,26 @@ _EXPERIENCE = (
 
 
 class Environments:
-    """Answers for one file."""
+    """Answers for one file, and for the scripts of the programs that reach it."""
 
     def __init__(self, module: Module) -> None:
         self._module = module
 
     @cached_property
     def are_played(self) -> bool:
-        """Whether the file trains an agent in an environment: its networks are small, and launch-bound."""
+        """Whether the program trains an agent in an environment: its networks are small, and launch-bound."""
         if any(self._module.imports(library) for library in _LIBRARIES):
             return True
-        words = self._words
+        scripts = self._module.links.scripts(self._module.root)
+        return any(map(self._has_experience, (self._module.root, *scripts)))
+
+    def _has_experience(self, root: cst.CSTNode) -> bool:
+        words = self._words(root)
         return all(words & signs for signs in _EXPERIENCE)
 
-    @property
-    def _words(self) -> set[str]:
-        """The names, attributes, keywords and strings of the file, in snake case."""
-        tree, root = self._module.tree, self._module.root
+    def _words(self, root: cst.CSTNode) -> set[str]:
+        """The names, attributes, keywords and strings of a file, in snake case."""
+        tree = self._module.tree
         words = set(self._module.words_of(root))
         words.update(item.keyword.value for call in tree.calls_in(root) for item in call.args if item.keyword)
         words.update(function.name.value for function in tree.inside(root, cst.FunctionDef))
