@@ -45,7 +45,7 @@ _TRAINERS = re.compile(r"^transformers\.\w*Trainer$|^(?:torchtune|trl)\.")
 #: What normalizing flows add up, and solvers of differential equations.
 _SUMS = re.compile(
     r"log_?(?:abs_?)?det(?![a-z])|(?:^|_)ldj(?:_|$)|log_?jacobian|delta_?log_?p|normali[sz]ing_?flow"
-    r"|ode_?(?:int|func|solve|block|net)|torchdiffeq|torchsde|neural_?ode"
+    r"|(?<![a-z])ode_?(?:int|func|solve|block|net)|torchdiffeq|torchsde|neural_?ode"
 )
 #: Functions without a 16-bit version on CUDA.
 _DECOMPOSITIONS = re.compile(

@@ -46,7 +46,7 @@ class LibraryCalls:
             return self._builtin(node, name[9:], first)
         if name in knowledge.ITERATION_WRAPPERS:
             return self._values.of(first) if first is not None else self._values.of(keyword(node, "iterable"))
-        if name == "itertools.chain.from_iterable":
+        if name in ("itertools.chain.from_iterable", "random.choice"):
             return iterated(self._values.of(first))
         if name in knowledge.WRAPPERS:
             inner = self._values.of(first if first is not None else keyword(node, "model", "module"))

@@ -31,11 +31,14 @@ class Environments:
 
     @cached_property
     def are_played(self) -> bool:
-        """Whether the program trains an agent in an environment: its networks are small, and launch-bound."""
+        """Whether the file, or each program that reaches it, trains an agent in an environment.
+
+        The networks of agents are small, and their steps launch-bound.
+        """
         if any(self._module.imports(library) for library in _LIBRARIES):
             return True
         scripts = self._module.links.scripts(self._module.root)
-        return any(map(self._has_experience, (self._module.root, *scripts)))
+        return self._has_experience(self._module.root) or all(map(self._has_experience, scripts))
 
     def _has_experience(self, root: cst.CSTNode) -> bool:
         words = self._words(root)
