@@ -8,6 +8,7 @@ import libcst as cst
 
 from torchlint.model.module import Module
 from torchlint.model.training.function_words import snake_case
+from torchlint.model.training.gradients import Gradients
 
 _LIBRARIES = frozenset(
     "gym gymnasium pettingzoo procgen stable_baselines3 atari_py envpool mujoco_py dm_control smac".split()
@@ -24,21 +25,29 @@ _EXPERIENCE = (
 
 
 class Environments:
-    """Answers for one file, and for the scripts of the programs that reach it."""
+    """Answers for one file."""
 
     def __init__(self, module: Module) -> None:
         self._module = module
 
     @cached_property
     def are_played(self) -> bool:
-        """Whether the file, or each program that reaches it, trains an agent in an environment.
+        """Whether the file trains an agent in an environment, or the files that call its training steps do.
 
         The networks of agents are small, and their steps launch-bound.
         """
-        if any(self._module.imports(library) for library in _LIBRARIES):
+        if any(self._module.imports(library) for library in _LIBRARIES) or self._has_experience(self._module.root):
             return True
-        scripts = self._module.links.scripts(self._module.root)
-        return self._has_experience(self._module.root) or all(map(self._has_experience, scripts))
+        callers = self._callers
+        return bool(callers) and all(map(self._has_experience, callers))
+
+    @property
+    def _callers(self) -> set[cst.CSTNode]:
+        """The other files that call functions of the file in which losses are differentiated."""
+        module = self._module
+        steps = (module.function_of(call) for call in module.fact(Gradients).backwards if module.is_own(call))
+        calls = (call for step in steps if step is not None for call in module.callers(step).calls)
+        return {module.tree.root_of(call) for call in calls} - {module.root}
 
     def _has_experience(self, root: cst.CSTNode) -> bool:
         words = self._words(root)
