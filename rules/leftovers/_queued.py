@@ -13,7 +13,7 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.memo import CyclicMemo
 from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.climbing import climb, is_tested, nearest
-from torchlint.model.syntax.dotted import last_name
+from torchlint.model.syntax.dotted import is_read_of_loss, last_name
 from torchlint.model.training.evaluation import Evaluation
 from torchlint.model.training.loops import Loops, is_backward
 from torchlint.model.training.networks import Networks
@@ -101,13 +101,7 @@ class Queued:
 
     def _numbers_in(self, around: cst.CSTNode) -> list[cst.Subscript]:
         """``loss.data[0]``: how code for torch before 0.4, which takes a number from it, reads a loss."""
-        return [
-            part
-            for part in self._module.tree.inside(around, cst.Subscript)
-            if isinstance(part.value, cst.Attribute)
-            and part.value.attr.value == "data"
-            and "loss" in last_name(part.value.value).lower()
-        ]
+        return list(filter(is_read_of_loss, self._module.tree.inside(around, cst.Subscript)))
 
     def _is_tensor(self, name: cst.Name) -> bool:
         return self._module.value(name).kind is Kind.TENSOR

@@ -68,6 +68,7 @@ class Precision:
 
     def __init__(self, module: Module) -> None:
         self._module = module
+        self._summing: dict[cst.CSTNode, bool] = {}  #: by file whether it adds up log-determinants
 
     @cached_property
     def is_chosen(self) -> bool:
@@ -130,7 +131,10 @@ class Precision:
     def _adds_determinants(self, network: cst.BaseExpression) -> bool:
         """Whether the file that defines a network adds up log-determinants, or solves differential equations."""
         definition = self._module.value(network).definition
-        return definition is not None and _has_sums(self._module.words_of(self._module.tree.root_of(definition)))
+        root = None if definition is None else self._module.tree.root_of(definition)
+        if root is not None and root not in self._summing:
+            self._summing[root] = _has_sums(self._module.words_of(root))
+        return root is not None and self._summing[root]
 
     def _trains_linear_layer(self, step: TrainingLoop) -> bool:
         """Whether a step only runs one linear layer of unknown size, such as a classifier of stored features."""

@@ -14,24 +14,12 @@ from torchlint.model.semantics.guesses import Guesses
 from torchlint.model.semantics.items import Items
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import LOADER_OR_DATASET, UNKNOWN, Role, Value, join
-from torchlint.model.syntax.dotted import dotted_name, last_name
+from torchlint.model.syntax.dotted import dotted_name, is_read_of_loss
 
 #: What is known of an item of a dict that is filled one by one.
 _KEPT_IN_DICTS = (Kind.MODULE, Kind.LOSS, Kind.OPTIMIZER, Kind.LOADER, Kind.FUNCTION, Kind.CLASS)
 #: Keys of loaders in a dict that also contains datasets.
 _OF_LOADERS = re.compile(r"loader|(^|_)dl(_|$)", re.IGNORECASE)
-
-
-def _is_first_item_of_loss(node: cst.Subscript) -> bool:
-    """``loss.data[0]``: before torch 0.4, a loss had one item, and this was its ``item()``."""
-    data, index = node.value, node.slice[0].slice
-    return (
-        isinstance(data, cst.Attribute)
-        and data.attr.value == "data"
-        and isinstance(index, cst.Index)
-        and integer(index.value) == 0
-        and last_name(data.value).lower().endswith("loss")
-    )
 
 
 class Subscripts:
@@ -48,7 +36,7 @@ class Subscripts:
         base = self._values.of(node.value)
         if base.kind is Kind.BATCH or (base.kind is Kind.TENSOR and base.role is Role.BATCH):
             return Value(Kind.TENSOR, base.origins, role=Role.BATCH, sure=base.sure)
-        if _is_first_item_of_loss(node):
+        if is_read_of_loss(node):
             return Value(Kind.NUMBER)
         if base.kind is Kind.TENSOR:
             return base

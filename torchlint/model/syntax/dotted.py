@@ -117,3 +117,11 @@ def stored_name(target: cst.CSTNode) -> str | None:
     name = dotted_name(held) if held is not None else None
     key = index.value if isinstance(index, cst.Index) and len(target.slice) == 1 else None
     return f"{name}.{key.raw_value}" if name is not None and isinstance(key, cst.SimpleString) else None
+
+
+def is_read_of_loss(node: cst.Subscript) -> bool:
+    """``loss.data[0]``: before torch 0.4, a loss had one item, and this was its ``item()``."""
+    data, index = node.value, index_of(node)
+    is_first = isinstance(index, cst.Integer) and index.value == "0"
+    is_data = isinstance(data, cst.Attribute) and data.attr.value == "data"
+    return is_first and is_data and last_name(bare(data)).lower().endswith("loss")
