@@ -96,7 +96,7 @@ class MissingAutocast(Rule):
     words = ("backward(",)
     project_words = (
         "torch",
-        ("cuda", "accelerator", ".spawn(", "cudnn", "CUDA_VISIBLE_DEVICES", "DataParallel"),
+        ("cuda", "accelerator", ".spawn(", "cudnn", "CUDA_VISIBLE_DEVICES", "DataParallel", "detectron2"),
     )
     since = (1, 6)
     demo = ("GPU",)

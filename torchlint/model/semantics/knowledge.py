@@ -205,6 +205,9 @@ TRAINERS = frozenset(
     }
 )
 
+#: Functions of libraries that give a network, on CUDA unless their configuration names another device.
+ON_CUDA = ("detectron2.modeling.build_model", "detectron2.engine.DefaultTrainer.build_model")
+
 #: Libraries that are built on torch, and whose name does not say so.
 TORCH_LIBRARIES = frozenset(
     "accelerate allennlp apex audiocraft botorch captum catalyst colossalai composer deepspeed detectron2 "

@@ -79,6 +79,8 @@ def instance_by_name(name: str) -> Value:
         return Value(Kind.DATASET, name=name)
     if name.startswith(("torchvision.models.", "timm.create_model", "timm.models.", "segmentation_models_pytorch.")):
         return Value(Kind.MODULE, name=name)
+    if name in knowledge.ON_CUDA:
+        return Value(Kind.MODULE, device=Device.CUDA, name=name)
     if name.startswith("torchvision.transforms."):
         return Value(Kind.OTHER, name=name)
     if name == "torch.Tensor":

@@ -55,6 +55,8 @@ class Devices(ForestFact):
         """
         if self.uses_accelerator or self._moves_to_rank or self._moves_to_setting:
             return True
+        if any(self._module.calls(*knowledge.ON_CUDA)):
+            return True
         for string in self._module.tree.strings:
             if "cuda" in string.value:
                 text = string.evaluated_value
