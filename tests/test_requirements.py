@@ -90,6 +90,8 @@ def test_pyproject(tmp_path: Path, text: str, expected: Version | None) -> None:
         ({"environment_cpu.yml": "- pytorch=1.9\n", "environment_gpu.yml": "- pytorch=1.6.0\n"}, (1, 6)),
         ({"environment.yml": "- pytorch=2.1\n", "environment_gpu.yml": "- pytorch=1.6.0\n"}, (2, 1)),
         ({"env.yml": "channels:\n- pytorch \n- dgl\ndependencies:\n- pytorch=1.6.0\n"}, (1, 6)),
+        ({"envoy.yaml": "- pytorch=1.6.0\n"}, None),
+        ({"environment3090.yml": "- pytorch=1.7.0\n"}, (1, 7)),
         ({"my_environments.yml": "- pytorch=1.6.0\n"}, None),
         ({"requirement.txt": "torch==1.8\n"}, (1, 8)),
     ],

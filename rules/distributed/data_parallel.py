@@ -155,16 +155,18 @@ def _loaded(module: Module) -> Iterator[cst.BaseExpression]:
     """What the file fills by ``load_state_dict``, itself or by a function of the program that it is passed to."""
     import libcst as cst
 
+    from torchlint.model.syntax.parameters import parameters_of
+
     yield from (load.receiver for load in module.own_methods("load_state_dict"))
     for load in module.methods("load_state_dict"):
         function = None if module.is_own(load.node) else module.function_of(load.node)
         if function is None or not isinstance(load.receiver, cst.Name):
             continue
-        param = next((item for item in function.params.params if item.name.value == load.receiver.value), None)
-        for call in module.callers(function).calls if param is not None else ():
-            given = module.definitions.argument_of(call, function, param) if param is not None else None
-            if given is not None and module.is_own(call):
-                yield given
+        for param in (item for item in parameters_of(function) if item.name.value == load.receiver.value):
+            for call in filter(module.is_own, module.callers(function).calls):
+                given = module.definitions.argument_of(call, function, param)
+                if given is not None:
+                    yield given
 
 
 def _uses_optimizer(module: Module) -> bool:

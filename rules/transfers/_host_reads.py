@@ -16,7 +16,7 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.moves import device_of
 from torchlint.model.semantics.value import Device, Role
 from torchlint.model.syntax.binding_kinds import BindingKind
-from torchlint.model.syntax.dotted import bare, called_name, dotted_name
+from torchlint.model.syntax.dotted import bare, called_name, dotted_name, of_first_item
 from torchlint.model.tensors.devices import Devices
 from torchlint.model.tensors.placement import Placement
 from torchlint.model.training.gradients import Gradients
@@ -147,10 +147,10 @@ class HostReads:
         several = {(dotted_name(node), self._module.function_of(node)) for node in reduced}
         for data in self._tree.attributes_named("data"):
             item = self._tree.parent(data)
-            if isinstance(item, cst.Subscript) and item.value is data and self._module.is_own(item):
-                loss = bare(data)
+            loss = of_first_item(item) if isinstance(item, cst.Subscript) and self._module.is_own(item) else None
+            if isinstance(item, cst.Subscript) and item.value is data and loss is not None:
                 is_one = (dotted_name(loss), self._module.function_of(loss)) not in several
-                if is_one and self._module.code(item).endswith("[0]") and self._tensors.is_term(loss):
+                if is_one and self._tensors.is_term(loss):
                     yield item, loss
 
     def _decides(self, call: cst.Call | cst.Subscript, tensor: cst.BaseExpression, step: cst.CSTNode) -> bool:

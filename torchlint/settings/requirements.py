@@ -205,13 +205,11 @@ def _strings(node: ast.expr | None, names: Mapping[str, ast.expr]) -> list[str]:
 
 _CONDA = ("environment.yml", "environment.yaml")
 #: Other names of such files: `env.yml`, `conda_env.yml`, `environment_gpu.yml`.
-_CONDA_NAME = re.compile(r"(?:conda[_-])?env(?:ironment)?(?:[_-]?[\w.-]*)\.ya?ml")
+_CONDA_NAME = re.compile(r"(?:conda[_-])?env(?:ironment)?(?:[_-][\w.-]*|\d[\w.-]*)?\.ya?ml")
 #: A dependency of conda, or one of pip below it: `- pytorch::pytorch=2.1=py3.11_0`.
 _CONDA_LINE = re.compile(
     r"""^[ \t]*-[ \t]*["']?(?:[\w./-]+::)?(pytorch|torch)[ \t]*(\[[^\]\n]*\])?([^"'#\n]*)""", re.MULTILINE
 )
-
-
 #: Where conda looks for packages: one channel is called pytorch.
 _CHANNELS = re.compile(r"^channels:[^\n]*\n(?:(?:[ \t-][^\n]*)?\n)*", re.MULTILINE)
 

@@ -233,7 +233,6 @@ def _counts_digits(name: str, value: cst.BaseExpression) -> bool:
     return name.endswith("precision") and isinstance(value, cst.Integer) and value.value not in _BITS
 
 
-@lru_cache(maxsize=10_000)
 def _is_word(string: cst.SimpleString) -> bool:
     return len(string.value) <= 40 and " " not in string.value
 

@@ -119,9 +119,13 @@ def stored_name(target: cst.CSTNode) -> str | None:
     return f"{name}.{key.raw_value}" if name is not None and isinstance(key, cst.SimpleString) else None
 
 
-def is_read_of_loss(node: cst.Subscript) -> bool:
-    """``loss.data[0]``: before torch 0.4, a loss had one item, and this was its ``item()``."""
+def of_first_item(node: cst.Subscript) -> cst.BaseExpression | None:
+    """``loss`` of ``loss.data[0]``: before torch 0.4, a loss had one item, and this was its ``item()``."""
     data, index = node.value, index_of(node)
     is_first = isinstance(index, cst.Integer) and index.value == "0"
-    is_data = isinstance(data, cst.Attribute) and data.attr.value == "data"
-    return is_first and is_data and last_name(bare(data)).lower().endswith("loss")
+    return bare(data) if is_first and isinstance(data, cst.Attribute) and data.attr.value == "data" else None
+
+
+def is_read_of_loss(node: cst.Subscript) -> bool:
+    """Whether a subscript is such a read of what is called a loss."""
+    return "loss" in last_name(of_first_item(node)).lower()

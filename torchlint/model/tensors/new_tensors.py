@@ -57,7 +57,7 @@ class NewTensors(ForestFact):
         generator, pinned memory, gradients. ``torch.FloatTensor(rows, columns).zero_()`` is one as well: of sizes, and
         filled at once; and ``torch.zeros(n, classes).scatter_(1, labels, 1)``, labels of which one is set. Of several
         that are joined, as by ``torch.cat``, the first represents all. Arrays of sizes alone count as well, such as
-        ``torch.from_numpy(np.ones(n))``, and so does what a function of the same file makes of sizes and returns.
+        ``torch.from_numpy(np.ones(n))``, and so does what a function of the program makes of sizes and returns.
         """
         return None if self._is_traced(node) else self._new(node)
 

@@ -13,6 +13,7 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.memo import CyclicMemo
 from torchlint.model.semantics.reaching import MANY
 from torchlint.model.syntax.binding_kinds import BindingKind
+from torchlint.model.syntax.parameters import parameters_of
 from torchlint.model.syntax.scopes import Binding
 from torchlint.model.tensors.creation import SAME_EVERYWHERE
 from torchlint.model.tensors.host_factories import (
@@ -73,7 +74,7 @@ class ReturnedTensors(ForestFact):
             return None
         new = {
             (param, made)
-            for param in (*function.params.posonly_params, *function.params.params, *function.params.kwonly_params)
+            for param in parameters_of(function)
             if (passed := self._module.definitions.argument_of(call, function, param)) is not None
             and (made := self._made(passed, given)) is not None
         }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from functools import cache
+from functools import cache, lru_cache
 
 from torchlint.model.semantics import knowledge
 
@@ -40,6 +40,7 @@ SAVING = frozenset({"torchaudio.save"})
 ACTING = frozenset({"act", "action", "actions"})
 
 
+@lru_cache(maxsize=10_000)
 def snake_case(name: str) -> str:
     """``grad_cam`` for ``GradCam``."""
     return _CAMEL.sub("_", name).lower()
