@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import libcst as cst
 
 from torchlint.model.module import Module
-from torchlint.model.program.tensor_forms import METHODS
+from torchlint.model.program.tensor_methods import METHODS
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.dotted import is_attribute_of_self, last_name
 from torchlint.model.training.gradients import Gradients

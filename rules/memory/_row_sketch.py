@@ -3,28 +3,15 @@
 from __future__ import annotations
 
 import ast
-import builtins
 from collections.abc import Collection, Iterator
 
 from torchlint.rule.sketch import Sketch, called_name, dotted_name, root_of
 
-from ._row_words import FEW, FILLING, SCATTERING, SIZES, VIEWS
+from ._row_words import CONVERTING, FEW, FILLING, ROWWISE, ROWWISE_METHODS, SCATTERING, SIZES, VIEWS
 
-#: Functions of Python that no row is computed with.
-_OTHERS = frozenset(dir(builtins)) - {
-    "abs",
-    "bool",
-    "float",
-    "int",
-    "len",
-    "max",
-    "min",
-    "pow",
-    "range",
-    "round",
-    "sum",
-}
 _JOINING = frozenset({"stack", "cat", "concat", "vstack", "hstack"})
+#: What a loop over numbers iterates over.
+_COUNTING = frozenset({"range", "enumerate", "zip", "reversed"})
 
 
 def may_write_rows(sketch: Sketch) -> bool:
@@ -37,16 +24,58 @@ def _may_write_rows(sketch: Sketch, loop: ast.For | ast.AsyncFor) -> bool:
     function = sketch.function_of(loop)
     if loop.orelse or (not any(sketch.loops_around(loop)) if function is None else function.name == "__init__"):
         return False
-    bound = {node.id for node in ast.walk(loop.target) if isinstance(node, ast.Name)}
-    if isinstance(loop.iter, (ast.List, ast.Tuple)) or any(map(FEW.search, bound)):
+    if not _may_be_long(loop.target, loop.iter) or _iterates_over_dictionary(loop.iter):
         return False
+    variables = _names_in(loop.target)
+    bound = variables | {name for statement in loop.body if (name := _name_of(statement)) is not None}
     written = [*_written(loop.body)]
-    bound.update(name for statement in loop.body if (name := _name_of(statement)) is not None)
     if not written or not all(target is not None and _is_of_loop(target, bound) for target in written):
         return False
-    if _iterates_over_dictionary(loop.iter) or any(_runs_own(sketch, statement) for statement in loop.body):
+    if any(_runs_other(sketch, value) for value in _computed(loop.body)):
+        return False
+    if not _counts(sketch, loop.iter) and len(bound) < 2 and not any(map(_may_need_no_number, loop.body)):
         return False
     return _reads_only_items(loop.body, [target for target in written if target is not None])
+
+
+def _names_in(node: ast.expr) -> set[str]:
+    return {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
+
+
+def _may_be_long(target: ast.expr, over: ast.expr) -> bool:
+    """Whether the names of a loop allow many iterations, and it iterates over no list that is written there."""
+    given = over.args if isinstance(over, ast.Call) else []
+    if any(isinstance(item, (ast.List, ast.Tuple)) for item in (over, *given)):
+        return False
+    called = {part.func for part in ast.walk(over) if isinstance(part, ast.Call)}
+    names = [part for part in ast.walk(over) if isinstance(part, (ast.Name, ast.Attribute)) and part not in called]
+    words = (part.id if isinstance(part, ast.Name) else part.attr for part in names)
+    return not any(map(FEW.search, (*_names_in(target), *words)))
+
+
+def _counts(sketch: Sketch, over: ast.expr) -> bool:
+    return isinstance(over, ast.Call) and sketch.may_be(over.func, _COUNTING)
+
+
+def _may_need_no_number(statement: ast.stmt) -> bool:
+    """Whether a statement of a loop over other things than numbers may write a row: ``mask[row, :size] = 1``."""
+    if isinstance(statement, ast.If):
+        return any(map(_may_need_no_number, (*statement.body, *statement.orelse)))
+    if not isinstance(statement, ast.Assign):
+        return True
+    parts = [*ast.walk(statement.targets[0])]
+    return any(isinstance(part, ast.Slice) for part in parts)
+
+
+def _computed(body: list[ast.stmt]) -> Iterator[ast.expr]:
+    """What the assignments of a body give, and the conditions around them."""
+    for statement in body:
+        if isinstance(statement, ast.If):
+            yield statement.test
+            yield from _computed(statement.body)
+            yield from _computed(statement.orelse)
+        elif isinstance(statement, (ast.Assign, ast.AugAssign)):
+            yield statement.value
 
 
 def _iterates_over_dictionary(over: ast.expr) -> bool:
@@ -135,8 +164,9 @@ def may_join_rows(sketch: Sketch) -> bool:
             given = call.args[0]
             if isinstance(given, (ast.ListComp, ast.GeneratorExp)):
                 is_plain = len(given.generators) == 1 and not given.generators[0].ifs
-                if is_plain and _computes(given.elt) and not _runs_own(sketch, given.elt):
-                    return True
+                if is_plain and _may_be_rows(sketch, given.generators[0]) and _computes(given.elt):
+                    if not _runs_other(sketch, given.elt):
+                        return True
             elif isinstance(given, ast.Name) and _may_append_rows(sketch, given.id, statement):
                 return True
     return False
@@ -150,27 +180,35 @@ def _may_append_rows(sketch: Sketch, name: str, at: ast.stmt) -> bool:
         return False
     for statement in sketch.containing(f"{name}.append("):
         loop = next(iter(sketch.loops_around(statement)), None)
-        if isinstance(loop, ast.For) and statement in loop.body and all(_appends(sketch, item) for item in loop.body):
-            return True
+        if isinstance(loop, ast.For) and statement in loop.body and _may_be_rows(sketch, loop):
+            if all(_appends(sketch, item) for item in loop.body):
+                return True
     return False
+
+
+def _may_be_rows(sketch: Sketch, loop: ast.For | ast.comprehension) -> bool:
+    """Whether a loop may iterate over numbers or a tensor, many times."""
+    return (not isinstance(loop.iter, ast.Call) or _counts(sketch, loop.iter)) and _may_be_long(loop.target, loop.iter)
 
 
 def _appends(sketch: Sketch, statement: ast.stmt) -> bool:
     if isinstance(statement, ast.Assign):
         named = all(isinstance(target, ast.Name) for target in statement.targets)
-        return named and not _runs_own(sketch, statement.value)
+        return named and not _runs_other(sketch, statement.value)
     call = statement.value if isinstance(statement, ast.Expr) else None
-    return isinstance(call, ast.Call) and called_name(call) == "append" and not _runs_own(sketch, call)
+    is_append = isinstance(call, ast.Call) and called_name(call) == "append"
+    return isinstance(call, ast.Call) and is_append and not any(_runs_other(sketch, item) for item in call.args)
 
 
-def _runs_own(sketch: Sketch, node: ast.AST) -> bool:
-    """Whether a node calls a method of ``self`` or of its parts, or by its name what neither torch nor numbers have."""
+def _runs_other(sketch: Sketch, node: ast.AST) -> bool:
+    """Whether a node calls what does not compute each row by itself: a network, a function of the program."""
     for part in ast.walk(node):
-        if isinstance(part, ast.Call) and root_of(part.func) == "self":
+        if not isinstance(part, ast.Call):
+            continue
+        if root_of(part.func) == "self" or not sketch.may_be(part.func, ROWWISE | ROWWISE_METHODS | CONVERTING):
             return True
-        name = part.func.id if isinstance(part, ast.Call) and isinstance(part.func, ast.Name) else ""
-        packages = sketch.packages(name)
-        if name in _OTHERS or (packages and "torch" not in packages):
+        packages = sketch.packages(part.func.id) if isinstance(part.func, ast.Name) else None
+        if packages and "torch" not in packages:
             return True
     return False
 

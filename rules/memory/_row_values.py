@@ -9,11 +9,13 @@ from enum import IntEnum
 import libcst as cst
 
 from torchlint.model.module import Module
-from torchlint.model.program.tensor_forms import METHODS, TensorForms
+from torchlint.model.program.tensor_forms import TensorForms
 from torchlint.model.semantics.iterables import iterables
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Device, Role
 from torchlint.model.syntax.dotted import called_name
+
+from ._row_words import CONVERTING, ROWWISE, ROWWISE_METHODS
 
 
 class Level(IntEnum):
@@ -29,18 +31,7 @@ class Level(IntEnum):
 Levels = Mapping[str, "Level | None"]
 #: Names of lists.
 _LISTS = re.compile(r"(^|_)lists?$")
-#: Functions that compute each row of their arguments from that row alone.
-_ROWWISE = frozenset(
-    "abs acos add asin atan2 bmm ceil clamp cos cross cumsum diag dist div dot einsum eq erf exp floor ge gt le log "
-    "log1p logical_and logical_not logical_or lt matmul max mean min mm mul ne norm outer pow reciprocal relu "
-    "round rsqrt sigmoid sign sin softmax sort sqrt square std sub sum tan tanh topk trace where mv argmax "
-    "argmin var logsumexp cosine_similarity log_softmax normalize tril triu".split()
-)
-#: Methods that compute each row from that row alone.
-_ROWWISE_METHODS = (METHODS - {"cpu", "cuda", "to", "clone"}) | (
-    {"dot", "matmul", "mm", "mv", "t", "transpose", "pow", "item", "size"}
-)
-_CONVERTING = frozenset({"builtins.int", "builtins.float", "builtins.bool", "builtins.abs"})
+_CONVERTING = frozenset(f"builtins.{name}" for name in CONVERTING)
 _SPLITTING = frozenset({"split", "chunk", "unbind", "tensor_split", "split_with_sizes"})
 #: Attributes that give another form of a tensor.
 _FORMS = frozenset({"data", "T", "mT"})
@@ -86,7 +77,9 @@ class RowValues:
         if isinstance(node, cst.Call):
             return self._call(node, names)
         parts: Iterable[cst.BaseExpression]
-        if isinstance(node, (cst.BinaryOperation, cst.BooleanOperation)):
+        if isinstance(node, cst.BinaryOperation):
+            return self._arithmetic(node, names)
+        if isinstance(node, cst.BooleanOperation):
             parts = (node.left, node.right)
         elif isinstance(node, cst.UnaryOperation):
             parts = (node.expression,)
@@ -99,6 +92,11 @@ class RowValues:
         else:
             return None
         return self._least(parts, names)
+
+    def _arithmetic(self, node: cst.BinaryOperation, names: Levels) -> Level | None:
+        """The level of the operands; ``x[i] * (i / n)`` is computed from a row, as ``torch.arange(n) / n`` is."""
+        levels = {self.level(node.left, names), self.level(node.right, names)}
+        return Level.ROW if levels == {Level.ROW, Level.NUMBER} else self._least((node.left, node.right), names)
 
     def _comparison(self, node: cst.Comparison, names: Levels) -> Level | None:
         if any(isinstance(item.operator, (cst.In, cst.NotIn)) for item in node.comparisons):
@@ -134,7 +132,7 @@ class RowValues:
             return None  # each row has a length of its own
         if owner is not Level.FIXED or not varying:
             return owner
-        if 0 < sum(isinstance(part, cst.Slice) for part in indices[: varying[0]]) < _BEFORE_SPACE:
+        if may_be_channels(indices[: varying[0]]):
             return None
         if self.is_tensor(base) and levels[varying[0]] is not Level.OTHER:
             return Level.ROW
@@ -147,11 +145,11 @@ class RowValues:
         name = self._module.name_of(call.func)
         if name is not None:
             owner, _, last = name.rpartition(".")
-            is_rowwise = owner in ("torch", "torch.nn.functional", "torch.linalg") and last in _ROWWISE
+            is_rowwise = owner in ("torch", "torch.nn.functional", "torch.linalg") and last in ROWWISE
             if name == "torch.where" and len(given) == 1:
                 return None  # it gives as many places as there are
             return self._least(given, names) if is_rowwise or name in _CONVERTING else None
-        if not isinstance(call.func, cst.Attribute) or call.func.attr.value not in _ROWWISE_METHODS:
+        if not isinstance(call.func, cst.Attribute) or call.func.attr.value not in ROWWISE_METHODS:
             return None
         owned = self.level(call.func.value, names)
         if owned is None or (owned is Level.FIXED and not self.is_tensor(call.func.value)):
@@ -205,6 +203,11 @@ def flattened(node: cst.BaseExpression) -> tuple[cst.BaseExpression, list[cst.Ba
         indices[:0] = [item.slice for item in node.slice]
         node = node.value
     return node, indices
+
+
+def may_be_channels(before: Iterable[cst.BaseSlice]) -> bool:
+    """Whether an index with some parts before it may count channels: ``x[:, i]``, not ``x[:, :, i]``."""
+    return 0 < sum(isinstance(part, cst.Slice) for part in before) < _BEFORE_SPACE
 
 
 def _has_both_ends(part: cst.BaseSlice) -> bool:

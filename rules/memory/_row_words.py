@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from torchlint.model.program.tensor_methods import METHODS
 from torchlint.source.lexemes import places
 
 #: The head of a loop; a pattern that begins with a literal is quick.
@@ -21,6 +22,19 @@ FEW = re.compile(
     r"modalit|flow|anchor|dim|channel|depth|fold|aug|kernel|task|worker|rank|class|cls|label_values|part|pathway|axis|_c$",
     re.IGNORECASE,
 )
+#: Functions that compute each row of their arguments from that row alone.
+ROWWISE = frozenset(
+    "abs acos add asin atan2 bmm ceil clamp cos cross cumsum diag dist div dot einsum eq erf exp floor ge gt le log "
+    "log1p logical_and logical_not logical_or lt matmul max mean min mm mul ne norm outer pow reciprocal relu "
+    "round rsqrt sigmoid sign sin softmax sort sqrt square std sub sum tan tanh topk trace where mv argmax "
+    "argmin var logsumexp cosine_similarity log_softmax normalize tril triu".split()
+)
+#: Methods that compute each row from that row alone.
+ROWWISE_METHODS = (METHODS - {"cpu", "cuda", "to", "clone"}) | (
+    {"dot", "matmul", "mm", "mv", "t", "transpose", "pow", "item", "size"}
+)
+#: Functions of Python that give the number of a tensor of one element.
+CONVERTING = frozenset({"int", "float", "bool", "abs"})
 #: Methods whose result shares its memory with the tensor.
 VIEWS = frozenset({"unsqueeze", "squeeze", "view", "reshape", "transpose", "permute", "t", "flatten"})
 #: Methods that give numbers, which are on the host.

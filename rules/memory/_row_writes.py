@@ -13,7 +13,7 @@ from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.dotted import called_name, dotted_name
 
 from ._row_fills import is_full
-from ._row_values import Level, RowValues, counter, flattened
+from ._row_values import Level, RowValues, counter, flattened, may_be_channels
 
 #: Operators that give another number for each number.
 _SHIFTING = (cst.Add, cst.Subtract, cst.Multiply)
@@ -110,9 +110,11 @@ class RowWrites:
         row, others, before = indices[varying[0]], varying[1:], indices[: varying[0]]
         if not isinstance(row, cst.Index):
             return False
-        if any(isinstance(part, cst.Slice) for part in before) or not self._counts(row.value, body):
-            is_selected = isinstance(row.value, cst.Name) and row.value.value in body.variables and not others
-            return is_selected and self._selects(statement, target, body.variables)
+        is_variable = isinstance(row.value, cst.Name) and row.value.value in body.variables
+        if is_variable and not others and self._selects(statement, target, body.variables):
+            return True
+        if may_be_channels(before) or not self._counts(row.value, body):
+            return False
         value = self._values.level(statement.value, body.names)
         if any(isinstance(indices[place], cst.Slice) for place in others):  # each row up to a length of its own
             is_filled = value is Level.FIXED or self._is_row_of_one_number(statement.value)

@@ -21,7 +21,8 @@ class RowLoop(Rule):
 
     - `out[i] = f(x[i], y[i])`, where `f` is arithmetic and functions of torch that compute each row by itself, also of
       the row that it replaces (`x[i] = torch.triu(x[i])`), and pairs (`out[i, j] = torch.dist(x[n, i], y[n, j])`),
-      also of rows behind others (`out[start + i] = x[order[i]]`);
+      also of rows behind others (`out[start + i] = x[order[i]]`), of the rows of images (`out[:, :, i]`), and with the
+      number of the row (`x[i] * (i / n)`);
     - `mask[i, :length] = 1` or `mask[i, :length].fill_(1)`, which fill each row up to a length of its own;
     - `out[i] = row` and `out[i, 3] = 0`, the same in all rows, and `out[i, labels[i]] = 1`, one item of each row;
     - `out[i] = x[i, places[i]]` and `out[i] = x[i, :, start:end]`, an item or a window of each row, and

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import libcst as cst
 
 from torchlint.model.module import Module
-from torchlint.model.program.tensor_forms import METHODS, TensorForms
+from torchlint.model.program.tensor_forms import TensorForms
+from torchlint.model.program.tensor_methods import METHODS
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Role
 from torchlint.model.syntax.dotted import called_name, last_part

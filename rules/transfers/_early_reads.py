@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import libcst as cst
 
 from torchlint.model.module import Module
-from torchlint.model.program.tensor_forms import METHODS
+from torchlint.model.program.tensor_methods import METHODS
 from torchlint.model.semantics.moves import device_of
 from torchlint.model.semantics.value import Device
 from torchlint.model.syntax.calls import Call

@@ -6,12 +6,15 @@ import ast
 from collections.abc import Iterator
 
 from torchlint.model.tensors.creation import COMPUTING, FACTORIES, FILLING, JOINING, LEGACY, SAME_EVERYWHERE
+from torchlint.rule.bindings import Function
 from torchlint.rule.sketch import Sketch, called_name, root_of
 
 from ._move_words import MAKERS
 
 #: Keywords with which a factory makes a tensor elsewhere, or one that must be on the host.
 _OPTIONS = frozenset({"device", "generator", "out", "pin_memory", "requires_grad"})
+#: Methods that need the values on the host.
+_READING = frozenset({"item", "tolist", "numpy"})
 _MOVING = frozenset({"to", "cuda", "type", "type_as"})
 #: Methods and functions whose result is another form of the same tensor.
 _FORMS = SAME_EVERYWHERE | COMPUTING | FILLING | JOINING | {"scatter_", "to", "type", "Variable", "Parameter"}
@@ -37,16 +40,30 @@ def may_move_created(sketch: Sketch) -> bool:
 def _makers(sketch: Sketch) -> set[str]:
     """The names of the functions of the file that contain a call of a factory."""
     creating = sketch.containing(*(f"{name}(" for name in FACTORIES))
-    functions = (sketch.function_of(statement) for statement in creating)
-    return {function.name for function in functions if function is not None}
+    functions = {sketch.function_of(statement) for statement in creating}
+    return {function.name for function in functions if function is not None and _may_make(sketch, function)}
+
+
+def _may_make(sketch: Sketch, function: Function) -> bool:
+    """Whether a function returns something, does not wait for a condition, and keeps and reads nothing."""
+    returns = False
+    for statement in sketch.within(function):
+        if isinstance(statement, (ast.While, ast.Global, ast.Nonlocal)):
+            return False
+        returns = returns or (isinstance(statement, ast.Return) and statement.value is not None)
+        targets = statement.targets if isinstance(statement, ast.Assign) else []
+        if any(isinstance(target, ast.Attribute) for target in targets):
+            return False
+        if any(called_name(call) in _READING for call in sketch.calls(statement)):
+            return False
+    return returns
 
 
 def _may_copy_created(sketch: Sketch, statement: ast.stmt, makers: set[str]) -> bool:
     """Whether ``copy_`` may copy what a factory has created in a function to an attribute of ``self``."""
     function = sketch.function_of(statement)
     return (
-        bool(makers)
-        and function is not None
+        function is not None
         and any(
             isinstance(call.func, ast.Attribute)
             and call.func.attr == "copy_"
@@ -68,10 +85,9 @@ def is_cast(call: ast.Call) -> bool:
     if any(item.arg == "device" for item in call.keywords):
         return False
     target = call.args[0] if call.args else None
-    return target is None or (
-        isinstance(target, ast.Attribute)
-        and (target.attr == "dtype" or (isinstance(target.value, ast.Name) and target.value.id == "torch"))
-    )
+    if isinstance(target, ast.Attribute):
+        return target.attr == "dtype" or (isinstance(target.value, ast.Name) and target.value.id == "torch")
+    return target is None or (isinstance(target, ast.Name) and target.id.endswith("dtype"))
 
 
 def _given(sketch: Sketch) -> Iterator[tuple[ast.stmt, ast.expr]]:

@@ -9,7 +9,7 @@ from functools import cached_property
 import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
-from torchlint.model.program.tensor_forms import METHODS
+from torchlint.model.program.tensor_methods import METHODS
 from torchlint.model.semantics.knowledge import GRADIENT_NORMS, Kind
 from torchlint.model.semantics.moves import moved_to
 from torchlint.model.semantics.value import Device, Role, Value

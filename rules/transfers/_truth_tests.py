@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import libcst as cst
 
 from torchlint.model.module import Module
-from torchlint.model.program.tensor_forms import REDUCING, TensorForms, compared
+from torchlint.model.program.tensor_forms import TensorForms, compared
+from torchlint.model.program.tensor_methods import REDUCING
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.climbing import climb

@@ -7,27 +7,16 @@ from collections.abc import Callable
 import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
+from torchlint.model.program.tensor_methods import MAKING, METHODS
 from torchlint.model.semantics.knowledge import GRADIENT_NORMS, Kind
 from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.calls import keyword
 from torchlint.model.syntax.climbing import nearest
 from torchlint.model.syntax.scopes import Binding, Scope, unpacked
 
-#: Methods of a tensor that give a tensor of one element, or one to compare.
-REDUCING = frozenset("all any sum max min mean norm prod amax amin isnan isinf isfinite std var count_nonzero".split())
-#: Methods of a tensor that give a tensor.
-_KEEPING = frozenset(
-    "abs argmax argmin argsort bool clamp clone contiguous cpu cuda cumsum detach double eq exp flatten float gather "
-    "ge gt half int le log long lt ne permute pow reshape round sigmoid softmax square sqrt squeeze t to transpose "
-    "unsqueeze view".split()
-)
-#: ... and that other objects have as well, with other results.
+#: Methods of a tensor that give a tensor, and that other objects have as well, with other results.
 _COMPUTING = frozenset({"add", "bmm", "div", "expand", "expand_as", "matmul", "mm", "mul", "sub"})
-#: Methods of a tensor that give one tensor.
-METHODS = REDUCING | _KEEPING
-#: Methods that only tensors have, and that give a new one.
-MAKING = frozenset({"new_empty", "new_full", "new_ones", "new_tensor", "new_zeros"})
-#: ... and that change it in place.
+#: Methods that only tensors have, and that change one in place.
 _IN_PLACE = frozenset(
     "fill_ zero_ uniform_ normal_ random_ bernoulli_ clamp_ masked_fill_ add_ sub_ mul_ div_ copy_ scatter_".split()
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
-from torchlint.model.program.tensor_forms import MAKING, METHODS
+from torchlint.model.program.tensor_methods import MAKING, METHODS
 from torchlint.model.semantics.knowledge import LIST_ADDING
 from torchlint.model.semantics.memo import CyclicMemo
 from torchlint.model.syntax.dotted import last_part
