@@ -7,8 +7,7 @@ from collections.abc import Collection
 
 from torchlint.rule.bindings import FUNCTIONS
 from torchlint.rule.sketch import Sketch
-from torchlint.rule.step_words import PER_BATCH
-from torchlint.rule.words import contains
+from torchlint.rule.step_words import has_steps
 from torchlint.source.lexemes import code_of
 
 from ._average_words import CALLED, NAMES, PARAMETERS
@@ -43,7 +42,7 @@ def _is_over_parameters(sketch: Sketch, loop: ast.For | ast.AsyncFor) -> bool:
 
 def _may_run_per_step(sketch: Sketch, loop: ast.stmt) -> bool:
     """Whether a training step may run a loop, or the name of its function or class says what it is there for."""
-    if not sketch.alone or contains(code_of(sketch.text), (PER_BATCH,)):
+    if not sketch.alone or has_steps(code_of(sketch.text)):
         return True
     around = (above for above in sketch.around(loop) if isinstance(above, (*FUNCTIONS, ast.ClassDef)))
     return any(NAMES.search(above.name) for above in around)

@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 from torchlint.rule import Diagnostic, Note, Rule
 from torchlint.rule.step_words import PER_BATCH
 
+from ._upload_sketch import may_run_per_batch
 from ._upload_words import uploads_data
 
 if TYPE_CHECKING:
     from torchlint.model.module import Module
+    from torchlint.rule.sketch import Sketch
 
 
 class ConstantUploadPerStep(Rule):
@@ -85,6 +87,11 @@ class ConstantUploadPerStep(Rule):
     def may_concern(cls, text: str) -> bool:
         """Whether a tensor of given data may be copied to a device."""
         return super().may_concern(text) and uploads_data(text)
+
+    @classmethod
+    def may_find(cls, sketch: Sketch) -> bool:
+        """Whether there may be a step, or an object that runs a network when it is called."""
+        return may_run_per_batch(sketch)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from ._constant_fixes import fix_of

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from torchlint.rule.words import contains
+
 #: One of these is in every program that has a training step, a loop over a loader, or the `forward` of a network.
 PER_BATCH: tuple[str | re.Pattern[str], ...] = (
     "def forward(",
@@ -20,3 +22,8 @@ PER_BATCH: tuple[str | re.Pattern[str], ...] = (
     re.compile(r"[lL]oader(?!Mixin|s import)"),
     re.compile(r"(?<!scheduler)(?<!sched)\.step\("),
 )
+
+
+def has_steps(code: str) -> bool:
+    """Whether a text may contain code that runs once per batch."""
+    return contains(code, (PER_BATCH,))
