@@ -7,7 +7,8 @@ from functools import lru_cache
 
 from torchlint.source.lexemes import behind, closing_bracket, is_in_name, places
 
-_FACTORIES = ("tensor(", "Tensor(", "asarray(", "from_numpy(")
+#: What makes a tensor of given data.
+FACTORIES = ("tensor(", "Tensor(", "asarray(", "from_numpy(")
 #: The part of a name before ``tensor(``.
 _BEGINNING = re.compile(r"\w*\Z")
 #: Methods behind a factory, up to one that moves.
@@ -43,9 +44,7 @@ _DEPTH = 2  #: names that lead to a literal
 
 def uploads_data(text: str) -> bool:
     """Whether a tensor of given data gets a device, or is moved in the same expression."""
-    return any(
-        _is_factory(text, at) and _is_uploaded(text, text.index("(", at) + 1) for at in places(text, *_FACTORIES)
-    )
+    return any(_is_factory(text, at) and _is_uploaded(text, text.index("(", at) + 1) for at in places(text, *FACTORIES))
 
 
 def _is_factory(text: str, at: int) -> bool:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from torchlint.rule import Diagnostic, Note, Rule
 from torchlint.rule.step_words import PER_BATCH
 
-from ._upload_sketch import may_run_per_batch
+from ._upload_sketch import may_upload_per_batch
 from ._upload_words import uploads_data
 
 if TYPE_CHECKING:
@@ -90,8 +90,8 @@ class ConstantUploadPerStep(Rule):
 
     @classmethod
     def may_find(cls, sketch: Sketch) -> bool:
-        """Whether there may be a step, or an object that runs a network when it is called."""
-        return may_run_per_batch(sketch)
+        """Whether a tensor may be made in a step, in a loop, or in an object that runs a network when it is called."""
+        return may_upload_per_batch(sketch)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from ._constant_fixes import fix_of
