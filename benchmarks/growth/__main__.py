@@ -84,7 +84,7 @@ def main() -> int:
     options = parser.parse_args()
     if unknown := [name for name in options.shape if name not in (*SHAPES, *PROGRAMS)]:
         parser.error(f"unknown shape: {', '.join(unknown)}")
-    settings = Settings(codes=frozenset(rule.code for rule in (*load_rules(), *ENGINE_RULES)))
+    settings = Settings(codes=frozenset(rule.code for rule in (*load_rules(), *ENGINE_RULES)), timeout=0)
     measure("import torch\ntorch.compile(f)\n", settings)  # imports the rules
     above = []
     for name in options.shape or [*SHAPES, *PROGRAMS]:

@@ -72,6 +72,8 @@ class Clearing:
             return  # one iteration
         if any(self._is_inner(item, loop) for item in self._tree.calls_in(loop.body) if is_backward(item)):
             return
+        if any(not self._is_of_another(clear, value) for clear in self._tree.among(self._clears, loop)):
+            return
         clears = [clear for clear in self._clears if not self._is_of_another(clear, value)]
         if not all(self._is_before(clear, loop) for clear in clears) or self._may_clear(loop, optimizer):
             return

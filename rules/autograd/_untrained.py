@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeAlias
 
 import libcst as cst
 
@@ -44,6 +45,8 @@ _WITH_PARAMETERS = tuple(
 _DEPTH = 4
 #: How many functions and classes that a network uses are looked at.
 _MAX_DEFINITIONS = 40
+#: Networks, each by what builds it.
+_Networks: TypeAlias = "frozenset[frozenset[cst.CSTNode]]"
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +66,7 @@ class Untrained:
     def __init__(self, module: Module) -> None:
         self._module = module
         self._tree = module.tree
-        self._around: dict[cst.CSTNode, list[cst.BaseExpression]] = {}
+        self._around: dict[cst.CSTNode, _Networks] = {}
         self._computing: dict[cst.ClassDef, bool] = {}
         self._kept: dict[tuple[Scope, str], bool] = {}
 
@@ -233,13 +236,14 @@ class Untrained:
     def _others(self) -> Iterator[UntrainedNetwork]:
         module, tree = self._module, self._tree
         runs = {made: calls for made, calls in module.fact(NetworkRuns).by_constructor.items() if module.is_own(made)}
-        steps = list(self._steps()) if runs and self._optimizers else []
-        for made, calls in runs.items() if steps else ():
+        if not runs or not self._optimizers:
+            return
+        steps = _StepsByNetworks(self._steps())
+        for made, calls in runs.items():
             for call in calls:
                 if tree.root_of(call) not in module.related or not self._computes_own_gradients(made, call):
                     continue
-                ordered = sorted(steps, key=lambda step: not tree.within(call, step[0]))
-                backward = next((item for _, item, trained in ordered if self._trains_another(call, trained)), None)
+                backward = self._backward_of_another(call, steps)
                 if backward is None:
                     continue
                 network = module.fact(Escapes).bound_to(made)
@@ -247,16 +251,19 @@ class Untrained:
                     yield UntrainedNetwork(made, network, None, call, backward)
                 break
 
-    def _steps(self) -> Iterator[tuple[cst.CSTNode, cst.Call, list[cst.BaseExpression] | None]]:
-        """The code of each step, its backward pass and the networks that it trains; None if it trains a tensor."""
+    def _steps(self) -> Iterator[_Step]:
+        """The steps of the program."""
         module = self._module
         for step in module.fact(Steps).loops:
-            yield step.body, step.backward, module.fact(Steps).networks(step)
+            yield _Step(step.body, step.backward, self._origins(module.fact(Steps).networks(step)))
         inputs = module.fact(InputGradients)
         for backward in filter(is_backward, module.fact(Gradients).backwards):
             for loop in module.fact(Loops).repeating(backward)[:1]:
                 if inputs.are_optimized or inputs.are_changed_in(loop.node):  # an image, a style
-                    yield loop.node, backward, None
+                    yield _Step(loop.node, backward, None)
+
+    def _origins(self, networks: Iterable[cst.BaseExpression]) -> _Networks:
+        return frozenset(self._module.value(item).origins for item in networks)
 
     def _computes_own_gradients(self, made: cst.Call, call: cst.Call) -> bool:
         """Whether the network that ``made`` builds and ``call`` runs has parameters whose gradients are computed."""
@@ -284,23 +291,52 @@ class Untrained:
         """Whether an expression builds a network of a library, to take parts of it: `vgg16().features[:16]`."""
         return any(self._module.value(call).name.startswith(_LIBRARIES) for call in self._tree.calls_in(made))
 
-    def _trains_another(self, call: cst.Call, trained: list[cst.BaseExpression] | None) -> bool:
-        """Whether a step that trains these networks trains something other than the network that ``call`` runs."""
-        if trained is None:
-            return True
-        module = self._module
-        own = module.value(module.fact(Networks).network_of(call)).origins
-        others = (*trained, *self._networks_around(call))
-        return any(not own & module.value(item).origins for item in others)
+    def _backward_of_another(self, call: cst.Call, steps: _StepsByNetworks) -> cst.Call | None:
+        """The backward pass of a step that trains something other than the network that ``call`` runs.
 
-    def _networks_around(self, call: cst.Call) -> list[cst.BaseExpression]:
+        That of a step around the call comes first.
+        """
+        own = self._module.value(self._module.fact(Networks).network_of(call)).origins
+        is_among_others = any(not own & item for item in self._networks_around(call))
+
+        def trains_another(trained: _Networks | None) -> bool:
+            return trained is None or is_among_others or any(not own & item for item in trained)
+
+        around = (step for above in self._tree.ancestors(call) for step in steps.by_body.get(above, ()))
+        step = next((step for step in around if trains_another(step.trained)), None)
+        step = step or next((first for trained, first in steps.first.items() if trains_another(trained)), None)
+        return None if step is None else step.backward
+
+    def _networks_around(self, call: cst.Call) -> _Networks:
         """The networks that the function around ``call`` runs for a backward pass, be it in another loop."""
         networks, gradients = self._module.fact(Networks), self._module.fact(Gradients)
         around = self._module.function_of(call) or self._tree.root_of(call)
         if around not in self._around:
             calls = [item for item in self._tree.calls_in(around) if gradients.carries_gradient(item)]
-            self._around[around] = [networks.network_of(item) for item in calls if networks.runs_network(item)]
+            self._around[around] = self._origins(
+                networks.network_of(item) for item in calls if networks.runs_network(item)
+            )
         return self._around[around]
+
+
+@dataclass(frozen=True, eq=False)
+class _Step:
+    """A step of the program."""
+
+    body: cst.CSTNode
+    backward: cst.Call
+    trained: _Networks | None  #: None if it trains a tensor
+
+
+class _StepsByNetworks:
+    """Steps, of which those that train the same networks are looked at once."""
+
+    def __init__(self, steps: Iterable[_Step]) -> None:
+        self.by_body: dict[cst.CSTNode, list[_Step]] = {}  #: by their code
+        self.first: dict[_Networks | None, _Step] = {}  #: by the networks that they train, the first in order
+        for step in steps:
+            self.by_body.setdefault(step.body, []).append(step)
+            self.first.setdefault(step.trained, step)
 
 
 class NetworkRuns(ForestFact):

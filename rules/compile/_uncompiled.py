@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from functools import cached_property
 
 import libcst as cst
 
+from torchlint.model.forest import ForestFact
 from torchlint.model.module import Module
 from torchlint.model.numerics.convolutions import Convolutions
 from torchlint.model.numerics.precision import Precision
@@ -52,18 +54,35 @@ def is_unsuitable(module: Module) -> bool:
         or module.fact(Convolutions).varies
     ):
         return True
-    tree = module.tree
-    words = {*tree.names, *tree.attributes_by_name, *tree.keywords, *module.imported_names}
-    return any(_SPEAKS_AGAINST.search(part) for word in words for part in word.split("."))
+    return module.fact(_Words).speak_against or any(map(_speaks_against, module.imported_names))
 
 
-def fixed_shape(module: Module, step: TrainingLoop) -> Note | None:
-    """What shows that the network gets inputs of one shape at every step; None if nothing does."""
+class _Words(ForestFact):
+    """The names that a program contains."""
+
+    @cached_property
+    def speak_against(self) -> bool:
+        """Whether one of them is of something that is not to be compiled, or is not compiled well."""
+        tree = self._forest.tree
+        return any(map(_speaks_against, {*tree.names, *tree.attributes_by_name, *tree.keywords}))
+
+
+def _speaks_against(name: str) -> bool:
+    return any(_SPEAKS_AGAINST.search(part) for part in name.split("."))
+
+
+def fixed_shape(module: Module) -> Note | None:
+    """What shows that networks get inputs of one shape at every step of the program; None if nothing does."""
     shown = module.fact(Convolutions).one_size
     if shown is not None:
         return Note.at(module, shown, "all images have one size")
     for call in (*module.calls(*_EQUAL), *module.calls("torch.utils.data.TensorDataset")):
         return Note.at(module, call.node, "all items have one shape")
+    return None
+
+
+def same_inputs(module: Module, step: TrainingLoop) -> Note | None:
+    """What shows that the network gets the same inputs at every step; None if nothing does."""
     given = step.forward.args
     if step.body is step.loop and given and not _is_short(module, step.loop):
         if all(_is_kept(module, item, step) for item in given):

@@ -30,6 +30,8 @@ _DEPLOYING = re.compile(r"onnx|export|deploy|reparam|equivalent_kernel|fuse_(bn|
 _INITIALIZING = re.compile(r"^_?(init|initialize|reset)_?(weights?|parameters?)|load_(from_)?state_dict$")
 #: Functions that make inputs with which a network is exported.
 _EXAMPLES = re.compile(r"(example|dummy)_?inputs?|input_?examples?", re.IGNORECASE)
+#: The statements of a block that are looked at: behind one that makes a tensor, and at the begin of a method.
+_NEAR = 50
 
 
 def is_kept(module: Module, call: cst.Call) -> bool:
@@ -71,7 +73,7 @@ def _sets_up(module: Module, function: cst.FunctionDef) -> bool:
 
 def _sets_up_once(module: Module, function: cst.FunctionDef) -> bool:
     """Whether a method returns at once when it has run before: ``if self.ready: return``, and ``self.ready = True``."""
-    body = function.body.body
+    body = function.body.body[:_NEAR]
     for guard in body if isinstance(function.body, cst.IndentedBlock) else ():
         if not isinstance(guard, cst.If):
             continue
@@ -143,7 +145,7 @@ def _stored_by_name(module: Module, call: cst.Call) -> Iterator[object]:
     statement = module.tree.statement_of(call)
     name = dotted_name(statement.targets[0].target) if isinstance(statement, cst.Assign) else None
     line = module.tree.line_of(statement) if name is not None else None
-    for row in islice(line[0].body, line[1] + 1, None) if line is not None else ():
+    for row in islice(line[0].body, line[1] + 1, line[1] + 1 + _NEAR) if line is not None else ():
         for part in row.body if isinstance(row, cst.SimpleStatementLine) else ():
             if not isinstance(part, cst.Assign):
                 continue

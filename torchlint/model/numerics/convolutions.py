@@ -8,7 +8,7 @@ from functools import cached_property
 
 import libcst as cst
 
-from torchlint.model.module import Module
+from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.numerics.layers import Layers, NetworkLayers
 from torchlint.model.syntax.dotted import dotted_name, last_part
 from torchlint.model.tensors.devices import Devices
@@ -25,10 +25,10 @@ _VARYING = re.compile(
 )
 
 
-class Convolutions:
-    """Answers for one file."""
+class Convolutions(ForestFact):
+    """Answers for one forest."""
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: Forest) -> None:
         self._module = module
 
     @cached_property

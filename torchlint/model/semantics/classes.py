@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import TypeAlias
 
@@ -38,6 +38,7 @@ class Classes:
         self._lineages: dict[cst.CSTNode, tuple[cst.ClassDef, ...]] = {}
         self._overrides: dict[tuple[cst.CSTNode, str], list[cst.FunctionDef]] = {}
         self._referred: dict[tuple[Scope, str], _Referred] = {}
+        self._choices: dict[tuple[Scope, str], list[cst.BaseExpression]] = {}
         self._base_names: dict[cst.ClassDef, tuple[str, ...]] = {}
 
     def named(self, node: cst.CSTNode) -> list[cst.FunctionDef | cst.ClassDef]:
@@ -82,9 +83,18 @@ class Classes:
 
     def choices(self, func: cst.BaseExpression) -> list[cst.BaseExpression]:
         """The classes or functions that a variable may be, or a parameter by default; empty if unknown."""
+        home = self._names.home_of(func) if isinstance(func, cst.Name) else None
+        if home is None or not isinstance(func, cst.Name):
+            return []
+        key = (home, func.value)
+        if key not in self._choices:
+            self._choices[key] = self._find_choices(self._names.bindings(func))
+        return self._choices[key]
+
+    def _find_choices(self, bindings: Iterable[Binding]) -> list[cst.BaseExpression]:
         found: list[cst.BaseExpression] = []
         waiting: list[cst.BaseExpression | None] = []
-        for binding in self._names.bindings(func) if isinstance(func, cst.Name) else ():
+        for binding in bindings:
             if binding.kind is BindingKind.PARAM and isinstance(binding.node, cst.Param):
                 waiting.append(binding.node.default)
             else:

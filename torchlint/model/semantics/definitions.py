@@ -62,6 +62,7 @@ class Definitions(Classes):
         self._reachable: dict[cst.CSTNode, list[cst.FunctionDef | cst.ClassDef]] = {}
         #: By function the scopes that bind it, and the names they bind it to.
         self._homes: dict[cst.CSTNode, dict[tuple[Scope, str], None]] | None = None
+        self._is_given: dict[tuple[Scope, str], bool] = {}  #: whether only assignments and parameters bind a name
         self._named_callers: dict[tuple[Scope, str], Callers] = {}
         self._methods: dict[str, tuple[_MethodCalls, bool]] = {}
 
@@ -157,8 +158,14 @@ class Definitions(Classes):
 
     def _handed(self, func: cst.Name, values: Evaluator) -> list[cst.FunctionDef | cst.ClassDef]:
         """The functions or classes a variable or a parameter may refer to: ``step`` of ``step = make_step(model)``."""
-        bindings = self._names.bindings(func)
-        if not bindings or not all(binding.kind in (BindingKind.ASSIGN, BindingKind.PARAM) for binding in bindings):
+        home = self._names.home_of(func)
+        if home is None:
+            return []
+        key = (home, func.value)
+        if key not in self._is_given:
+            kinds = {binding.kind for binding in home.bindings[func.value]}
+            self._is_given[key] = bool(kinds) and kinds <= {BindingKind.ASSIGN, BindingKind.PARAM}
+        if not self._is_given[key]:
             return []
         return self._kept(values.of(func), (cst.FunctionDef, cst.ClassDef))
 

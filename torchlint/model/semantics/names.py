@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import builtins
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from functools import cached_property
+from operator import attrgetter
 from typing import TypeAlias
 
 import libcst as cst
@@ -26,6 +28,7 @@ _MAX_MODULES = 16
 _NAMED = frozenset({cst.Name, cst.Attribute})
 #: A scope, or that of a class, and the name in it or of the attribute of ``self``.
 Variable: TypeAlias = tuple[Scope, str]
+_order = attrgetter("order")
 
 
 class Names:
@@ -40,6 +43,7 @@ class Names:
         #: What all bindings of a name in a scope agree on, by the number of aliases before it.
         self._agreed: dict[tuple[Scope, str, int], str | None] = {}
         self._uses: dict[str, dict[Scope, list[cst.Name]]] = {}
+        self._imports: dict[Variable, list[Binding]] = {}
         self._bound_again: dict[Variable, bool] = {}  #: whether an imported name is bound otherwise as well
 
     def scope_with(self, name: str, scope: Scope) -> Scope | None:
@@ -288,25 +292,31 @@ class Names:
         return self._bound_again[key]
 
     def _bound_before(self, node: cst.Name) -> list[Binding]:
-        """What may bind an imported name, without the other bindings that come later than ``node``."""
+        """What may bind an imported name, without the other bindings that come later than ``node``.
+
+        A binding that uses the name itself (``data = data.load()``) comes later than what it uses, and none does that
+        a loop around both repeats.
+        """
         scope = self.home_of(node)
         bound = scope.bindings[node.value] if scope is not None else []
-        if scope is None or not self._is_bound_again(scope, node.value):
+        if scope is None or not self._is_bound_again(scope, node.value) or self._tree.scope_of(node) is not scope:
             return bound
-        return [item for item in bound if item.kind is BindingKind.IMPORT or not self._comes_later(item, node, scope)]
+        tree, at = self._tree, self._tree.index(node)
+        end = bisect_left(bound, at, key=_order)
+        while end > 0 and (value := bound[end - 1].value) is not None and tree.within(node, value):
+            end -= 1
+        loops = [above for above in tree.ancestors(node) if isinstance(above, (cst.For, cst.While))]
+        others = [item for item in bound[end:] if item.kind is not BindingKind.IMPORT] if loops else []
+        repeated = [item for item in others if any(tree.within(item.node, loop) for loop in loops)]
+        imports = self._imports_of(scope, node.value)
+        return [*bound[:end], *repeated, *imports[bisect_left(imports, at, key=_order) :]]
 
-    def _comes_later(self, binding: Binding, node: cst.Name, scope: Scope) -> bool:
-        """Whether ``node`` runs before ``binding`` uses its name again: ``data = data.load()``, ``for data in``."""
-        tree = self._tree
-        is_before = binding.order >= tree.index(node) or (
-            binding.value is not None and tree.within(node, binding.value)
-        )
-        if tree.scope_of(node) is not scope or not is_before:
-            return False
-        return not any(
-            isinstance(above, (cst.For, cst.While)) and tree.within(binding.node, above)
-            for above in tree.ancestors(node)
-        )
+    def _imports_of(self, scope: Scope, name: str) -> list[Binding]:
+        """The imports that bind a name, in order."""
+        key = (scope, name)
+        if key not in self._imports:
+            self._imports[key] = [item for item in scope.bindings[name] if item.kind is BindingKind.IMPORT]
+        return self._imports[key]
 
     def _unbound(self, node: cst.Name, scope: Scope) -> str | None:
         for module in scope.star_imports:

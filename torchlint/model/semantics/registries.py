@@ -9,7 +9,7 @@ import libcst as cst
 
 from torchlint.model.semantics.classes import Classes, defined
 from torchlint.model.semantics.name_patterns import ANY, matches, pattern_of
-from torchlint.model.semantics.names import Names
+from torchlint.model.semantics.names import Names, Variable
 from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.calls import keywords_of
 from torchlint.model.syntax.parameters import is_static, parameters_of
@@ -32,6 +32,7 @@ class Registries:
         self._names = names
         self._classes = classes
         self._picked: dict[cst.CSTNode, list[_Definition]] = {}
+        self._taken_by_name: dict[Variable, dict[_Definition, None]] = {}
 
     def picked(self, func: cst.BaseExpression) -> list[_Definition]:
         """What ``models.__dict__[name]``, ``getattr(models, name)`` or ``eval(name)`` may be, where it is called.
@@ -61,21 +62,24 @@ class Registries:
         call = self._tree.parent(func)
         if not isinstance(call, cst.Call) or call.func is not func:
             return []
-        taken = dict.fromkeys(item for source in self._sources(func) for item in self._taken(source))
+        taken = self._taken_by(func)
         if not taken:
             return []
         around = {*self._tree.ancestors(call)}
         found = [item for item in taken if item not in around and self._fits(call, item)]
         return found if len(found) <= _MAX_PICKED else []
 
-    def _sources(self, func: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
-        """``getattr(models, name)`` for itself, and for ``net`` of ``net = getattr(models, name)``."""
-        if not isinstance(func, cst.Name):
-            yield func
-            return
-        for binding in self._names.bindings(func):
-            if binding.kind is BindingKind.ASSIGN and not binding.path and binding.value is not None:
-                yield binding.value
+    def _taken_by(self, func: cst.BaseExpression) -> dict[_Definition, None]:
+        """What ``getattr(models, name)`` takes, and what ``net`` of ``net = getattr(models, name)`` is given."""
+        home = self._names.home_of(func) if isinstance(func, cst.Name) else None
+        if home is None or not isinstance(func, cst.Name):
+            return dict.fromkeys(self._taken(func))
+        key = (home, func.value)
+        if key not in self._taken_by_name:
+            given = [item for item in home.bindings[func.value] if item.kind is BindingKind.ASSIGN and not item.path]
+            values = [item.value for item in given if item.value is not None]
+            self._taken_by_name[key] = dict.fromkeys(item for value in values for item in self._taken(value))
+        return self._taken_by_name[key]
 
     def _taken(self, node: cst.BaseExpression) -> Iterator[_Definition]:
         """The functions and classes that ``node`` takes from modules by name."""

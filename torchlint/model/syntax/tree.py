@@ -29,6 +29,8 @@ _STATEMENTS = frozenset(
     for kind in vars(cst).values()
     if isinstance(kind, type) and issubclass(kind, (cst.BaseSmallStatement, cst.BaseCompoundStatement, cst.Module))
 )
+#: Nodes that are looked through in less time than it takes to find those of a class among all of the tree.
+_FEW = 200
 
 
 class Tree(Traversal):
@@ -70,7 +72,7 @@ class Tree(Traversal):
         return self._joined(Tree._attributes_of)
 
     def _names_of(self, root: cst.Module) -> dict[str, list[cst.Name]]:
-        return _grouped(self._among(self._by_kind[cst.Name], root), lambda node: node.value)
+        return _grouped(self.among(self._by_kind[cst.Name], root), lambda node: node.value)
 
     def _calls_of(self, root: cst.Module) -> dict[str, list[cst.Call]]:
         return _grouped(self.calls_in(root), called_name)
@@ -172,17 +174,17 @@ class Tree(Traversal):
 
     def calls_in(self, node: cst.CSTNode) -> list[cst.Call]:
         """The calls inside ``node``, in order."""
-        return self._among(self.calls, node)
+        return self.among(self.calls, node)
 
     def attributes_in(self, node: cst.CSTNode) -> list[cst.Attribute]:
         """The attributes inside ``node``, in order."""
-        return self._among(self.attributes, node)
+        return self.among(self.attributes, node)
 
-    def _among(self, nodes: list[_Node], outer: cst.CSTNode) -> list[_Node]:
+    def among(self, nodes: Sequence[_Node], outer: cst.CSTNode) -> list[_Node]:
         """Those of ``nodes``, which are in order, that lie in ``outer``."""
         low = bisect.bisect_left(nodes, self._index[outer], key=self._index.__getitem__)
         high = bisect.bisect_right(nodes, self.last(outer), key=self._index.__getitem__)
-        return nodes[low:high]
+        return list(nodes[low:high])
 
     def calls_between(self, low: int, high: int) -> list[cst.Call]:
         """The calls behind index ``low`` and before index ``high``, in order."""
@@ -200,7 +202,11 @@ class Tree(Traversal):
 
     def inside(self, node: cst.CSTNode, *kinds: type[_Node]) -> list[_Node]:
         """Those of `nodes_in` that are of just these classes."""
-        return cast("list[_Node]", [part for part in self.nodes_in(node) if type(part) in kinds])
+        begin, end = self._index[node], self.last(node)
+        if end - begin < _FEW:
+            return cast("list[_Node]", [part for part in self.nodes[begin : end + 1] if type(part) in kinds])
+        found = [part for kind in kinds for part in self.among(self.of_kind(kind), node)]
+        return sorted(found, key=self._index.__getitem__) if len(kinds) > 1 else found
 
     def names_in(self, *nodes: cst.CSTNode) -> set[str]:
         """The names inside ``nodes``, those of attributes and keywords included."""

@@ -79,8 +79,10 @@ class ReturnedTensors(ForestFact):
             and (made := self._made(passed, given)) is not None
         }
         returned = self._module.definitions.returns(function)
-        results = [None if item is None else self._made(item, frozenset(new)) for item in returned]
-        first = _of_all(results)
+        if len(returned) > MANY:
+            return None
+        passed_on = frozenset(new)
+        first = _of_all(None if item is None else self._made(item, passed_on) for item in returned)
         return None if first is None else replace(first, named=True, returned=True)
 
     def _is_plain(self, function: cst.FunctionDef) -> bool:
@@ -143,7 +145,7 @@ class ReturnedTensors(ForestFact):
         node, given = key
         if isinstance(node, cst.Name):
             reached = self._module.values.reaching.of(node)
-            return None if len(reached) > MANY else _of_all([self._bound(item, given) for item in reached])
+            return None if len(reached) > MANY else _of_all(self._bound(item, given) for item in reached)
         if isinstance(node, cst.Subscript):
             return self._made(node.value, given) if selects(node) else None
         if isinstance(node, cst.UnaryOperation):
@@ -183,7 +185,7 @@ class ReturnedTensors(ForestFact):
 
     def _joined(self, nodes: Iterable[cst.BaseExpression], given: _Given) -> NewTensor | None:
         """What is computed from tensors and other values, if all tensors are new."""
-        return _of_all([self._made(item, given) for item in nodes if not self._is_other(item)])
+        return _of_all(self._made(item, given) for item in nodes if not self._is_other(item))
 
     def _is_other(self, node: cst.BaseExpression) -> bool:
         """Whether a value is not a tensor."""
@@ -192,9 +194,13 @@ class ReturnedTensors(ForestFact):
         )
 
 
-def _of_all(made: list[NewTensor | None]) -> NewTensor | None:
+def _of_all(made: Iterable[NewTensor | None]) -> NewTensor | None:
     """The first of some tensors, which represents all, if all are new."""
-    new = [item for item in made if item is not None]
-    if not new or len(new) < len(made):
+    new: list[NewTensor] = []
+    for item in made:
+        if item is None:
+            return None
+        new.append(item)
+    if not new:
         return None
     return replace(new[0], exact=False, drawn=any(item.drawn for item in new), hosted=True)
