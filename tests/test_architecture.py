@@ -20,6 +20,7 @@ LAYERS = (
     ("cache", "measure"),
     ("model/syntax", "model/option"),
     ("model/semantics",),
+    ("model/lookups",),
     ("model/forest",),
     ("model/program",),
     ("model/forests", "model/module"),

@@ -171,7 +171,7 @@ def _loaded(module: Module) -> Iterator[cst.BaseExpression]:
 
 def _uses_optimizer(module: Module) -> bool:
     """Whether the file makes an optimizer, or names one."""
-    names = (module.name_of(call.func) or "" for call in module.tree.calls if module.is_own(call))
+    names = (module.name_of(call.func) or "" for call in module.tree.calls_in(module.root))
     words = module.words_of(module.root) - {"optim"}
     return any("optim" in word.lower() for word in words) or any(name.startswith("torch.optim.") for name in names)
 

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar
 
 import libcst as cst
 
+from torchlint.model.lookups import Lookups
 from torchlint.model.semantics.definitions import Callers, Definitions
 from torchlint.model.semantics.keywords import Keywords
 from torchlint.model.semantics.links import Links, Resolve
 from torchlint.model.semantics.names import Names
 from torchlint.model.semantics.values import Value, Values
 from torchlint.model.semantics.written import Written
-from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.calls import Call, method_calls
 from torchlint.model.syntax.context import Configured
 from torchlint.model.syntax.dotted import dotted_name
@@ -25,7 +25,6 @@ from torchlint.model.syntax.main_guard import is_main_guard
 from torchlint.model.syntax.parameters import owner_of
 from torchlint.model.syntax.pieces import Piece
 from torchlint.model.syntax.positions import Positions, put_together
-from torchlint.model.syntax.scopes import Binding
 from torchlint.model.syntax.tree import Tree
 from torchlint.source.lexemes import comments_in, line_starts, without_suppressions
 
@@ -119,7 +118,7 @@ class Forest:
         self.written = Written(self.tree, self.names, self.definitions, self.values, packaged)
         self.keywords = Keywords(self.tree, self.names, self.definitions, self.values, self.written)
         self.definitions.arguments.unpacking = self.keywords
-        self.tables = Tables(self.files, self.bases, self.tree, self.names, self.keywords)
+        self.lookups = Lookups(self._line_starts, self.tree, self.names, self.keywords)
         self._facts: dict[object, Any] = {}
 
     def fact(self, kind: Callable[[Forest], _Fact]) -> _Fact:
@@ -153,7 +152,7 @@ class Forest:
         if not vars(self):
             return
         parts = (self.tree, self.links, self.names, self.definitions, self.values, self.written, self.keywords)
-        for part in (*self._facts.values(), *parts, self.tables, self):
+        for part in (*self._facts.values(), *parts, self.lookups, self):
             vars(part).clear()
 
     # -- text
@@ -199,20 +198,20 @@ class Forest:
 
     def row_at(self, offset: int) -> int:
         """The row, from 1 and through all files, of the character at ``offset``."""
-        return bisect_right(self.tables.line_starts, offset)
+        return bisect_right(self.lookups.line_starts, offset)
 
     def row_start(self, row: int) -> int:
         """The offset of the first character of ``row`` (from 1)."""
-        return self.tables.line_starts[row - 1]
+        return self.lookups.line_starts[row - 1]
 
     def line(self, row: int) -> str:
         """The text of ``row`` (from 1), with its newline."""
-        stop = self.tables.line_starts[row] if row < len(self.tables.line_starts) else len(self.text)
-        return self.text[self.tables.line_starts[row - 1] : stop]
+        stop = self.lookups.line_starts[row] if row < len(self.lookups.line_starts) else len(self.text)
+        return self.text[self.lookups.line_starts[row - 1] : stop]
 
     def line_start(self, offset: int) -> int:
         """The offset of the first character of the row that contains ``offset``."""
-        return self.tables.line_starts[self.row_at(offset) - 1]
+        return self.lookups.line_starts[self.row_at(offset) - 1]
 
     def statement_rows(self, node: object) -> tuple[int, int]:
         """First and last row of the statement that contains ``node``; of a compound one, its header only."""
@@ -236,8 +235,8 @@ class Forest:
         return self.row_at(start), self.row_at(max(start, end - 1))
 
     def _header_ends(self, row: int) -> bool:
-        start = self.tables.line_starts[row - 1]
-        end = self.tables.line_starts[row] if row < len(self.tables.line_starts) else len(self.text)
+        start = self.lookups.line_starts[row - 1]
+        end = self.lookups.line_starts[row] if row < len(self.lookups.line_starts) else len(self.text)
         line = self.text[start:end].split("#")[0].rstrip()
         return line.endswith(":")
 
@@ -245,14 +244,21 @@ class Forest:
         """Whether a comment that is not a suppression is on one of the rows of ``node``."""
         start, end = self.span(node)
         first, last = self.row_at(start), self.row_at(max(start, end - 1))
-        stop = self.tables.line_starts[last] if last < len(self.tables.line_starts) else len(self.text)
-        return bool(comments_in(without_suppressions(self.text[self.tables.line_starts[first - 1] : stop])))
+        stop = self.lookups.line_starts[last] if last < len(self.lookups.line_starts) else len(self.text)
+        return bool(comments_in(without_suppressions(self.text[self.lookups.line_starts[first - 1] : stop])))
+
+    def _line_starts(self) -> list[int]:
+        return [base + start for base, file in zip(self.bases, self.files, strict=True) for start in file.line_starts]
 
     # -- meaning
 
     def calls(self, *names: str) -> Iterator[Call]:
         """The calls of anything with one of these canonical dotted names, in order."""
-        found = [call for name in dict.fromkeys(names) for call in self.tables.calls_of(name)]
+        return self.calls_in(None, *names)
+
+    def calls_in(self, outer: cst.CSTNode | None, *names: str) -> Iterator[Call]:
+        """Those inside ``outer``, if it is given."""
+        found = [call for name in dict.fromkeys(names) for call in self.lookups.calls_of(name, outer)]
         yield from found if len(names) == 1 else sorted(found, key=lambda call: self.tree.index(call.node))
 
     def constructor_calls(self, *names: str) -> Iterator[Call]:
@@ -317,15 +323,15 @@ class Forest:
     @property
     def imported_names(self) -> frozenset[str]:
         """Dotted names of everything that the files import, at any place."""
-        return frozenset().union(*self.tables.imported_by.values())
+        return frozenset().union(*self.lookups.imported_by.values())
 
     def imported_by(self, root: cst.CSTNode) -> frozenset[str]:
         """Dotted names of everything that one file, given by its root, imports at any place."""
-        return self.tables.imported_by[root]
+        return self.lookups.imported_by[root]
 
     def used_imports(self, root: cst.CSTNode) -> frozenset[str]:
         """Dotted names of everything that one file, given by its root, imports at any place and names again."""
-        return frozenset(binding.imported for binding in self.tables.imports[root] if self.names.uses(binding))
+        return frozenset(binding.imported for binding in self.lookups.imports[root] if self.names.uses(binding))
 
     def imports(self, root: str) -> bool:
         """Whether a file imports ``root`` or something of it."""
@@ -358,44 +364,3 @@ class Forest:
         """Whether ``node`` is in an ``if __name__ == "__main__":``, maybe in a function that is defined there."""
         guards = (item for item in self.tree.ancestors(node) if isinstance(item, cst.If) and is_main_guard(item.test))
         return any(self.tree.within(node, item.body) for item in guards)
-
-
-class Tables:
-    """What is looked up often: made when it is first asked for, and shared by all files of a forest."""
-
-    def __init__(
-        self, files: Sequence[ForestFile], bases: Sequence[int], tree: Tree, names: Names, keywords: Keywords
-    ) -> None:
-        self._keywords = keywords
-        self._files = files
-        self._bases = bases
-        self._tree = tree
-        self._names = names
-        self._calls: dict[str, list[Call]] = {}
-
-    @cached_property
-    def line_starts(self) -> list[int]:
-        """Where each row of the text begins."""
-        return [base + start for base, file in zip(self._bases, self._files, strict=True) for start in file.line_starts]
-
-    def calls_of(self, name: str) -> list[Call]:
-        """The calls of what has a canonical name, in order."""
-        if name not in self._calls:
-            self._calls[name] = [Call(node, name, self._keywords) for node in self._names.calls.get(name, ())]
-        return self._calls[name]
-
-    @cached_property
-    def imported_by(self) -> Mapping[cst.CSTNode, frozenset[str]]:
-        """By the root of a file the dotted names of everything that it imports."""
-        return {root: frozenset(item.imported for item in found) for root, found in self.imports.items()}
-
-    @cached_property
-    def imports(self) -> Mapping[cst.CSTNode, list[Binding]]:
-        """By the root of a file the bindings of its names, and of those of its functions, that are imports."""
-        stars = [scope for scope in self._tree.scopes.values() if scope.star_imports]  # linked files may bind its names
-        names = {**self._tree.imported_names, **{(scope, name): None for scope in stars for name in scope.bindings}}
-        found: dict[cst.CSTNode, list[Binding]] = {root: [] for root in self._tree.roots}
-        for scope, name in names:
-            imports = (binding for binding in scope.bindings[name] if binding.kind is BindingKind.IMPORT)
-            found[self._tree.root_of(scope.node)].extend(imports)
-        return found

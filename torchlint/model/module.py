@@ -10,7 +10,7 @@ import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact, ForestFile
 from torchlint.model.semantics.knowledge import TORCH_LIBRARIES
-from torchlint.model.syntax.calls import Call
+from torchlint.model.syntax.calls import Call, method_calls
 from torchlint.model.syntax.pieces import parse_pieces
 from torchlint.model.syntax.scopes import Binding, Scope
 
@@ -128,11 +128,11 @@ class Module(Forest):
 
     def own_calls(self, *names: str) -> Iterator[Call]:
         """The calls of these canonical names in the file: the places where a rule may report something."""
-        return (call for call in self.calls(*names) if self.is_own(call.node))
+        return self.calls_in(self.root, *names)
 
     def own_methods(self, *names: str) -> Iterator[Call]:
         """The calls ``<anything>.name(...)`` in the file: the places where a rule may report something."""
-        return (call for call in super().methods(*names) if self.is_own(call.node))
+        return method_calls(self.tree.calls_named(*names, inside=self.root), self.keywords)
 
     def place(self, node: object) -> tuple[int, int, str]:
         """The `extent` of ``node`` in its own file, and the path of that file, empty for this one."""

@@ -238,7 +238,7 @@ class Precision:
                 return True
             if name == "torch.double" and not isinstance(parent, cst.Call):
                 return True
-        return any(self._is_double(call) for call in module.methods("double") if module.is_own(call.node))
+        return any(map(self._is_double, module.own_methods("double")))
 
     @cached_property
     def _sampled(self) -> set[cst.CSTNode]:
@@ -315,7 +315,7 @@ class Precision:
         words = module.words_of(module.root) | module.own_imported_names
         if _has_sums(words):
             return True
-        names = (module.name_of(call.func) or "" for call in module.tree.calls if module.is_own(call))
+        names = (module.name_of(call.func) or "" for call in module.tree.calls_in(module.root))
         return any(_DECOMPOSITIONS.match(name) for name in names)
 
     @cached_property

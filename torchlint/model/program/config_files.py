@@ -181,7 +181,7 @@ class ConfigFiles(ForestFact):
     @cached_property
     def _endings(self) -> tuple[str, ...]:
         """What the names of the files end in that the program can read."""
-        imported = {name.partition(".")[0] for names in self._module.tables.imported_by.values() for name in names}
+        imported = {name.partition(".")[0] for names in self._module.lookups.imported_by.values() for name in names}
         read = ((_YAML, (".yaml", ".yml")), (_JSON, (".json",)), (_TOML, (".toml",)))
         return tuple(ending for libraries, endings in read if imported & libraries for ending in endings)
 

@@ -97,9 +97,9 @@ class Tree(Traversal):
         """The calls of what has a last name that ``is_meant``, in order."""
         return self.calls_named(*filter(is_meant, self.calls_by_name))
 
-    def calls_named(self, *names: str) -> list[cst.Call]:
-        """The calls of what has one of these last names, in order."""
-        return self.merged(self.calls_by_name, names)
+    def calls_named(self, *names: str, inside: cst.CSTNode | None = None) -> list[cst.Call]:
+        """The calls of what has one of these last names, in order; with ``inside``, only those in it."""
+        return self.merged(self.calls_by_name, names, inside)
 
     def attributes_named(self, *names: str) -> list[cst.Attribute]:
         """The attributes with one of these names, in order."""
@@ -119,9 +119,13 @@ class Tree(Traversal):
                 found.setdefault(name, []).extend(nodes)
         return found
 
-    def merged(self, by_name: Mapping[str, list[_Node]], names: Iterable[str]) -> list[_Node]:
-        """What ``by_name`` gives for some names, in order."""
+    def merged(
+        self, by_name: Mapping[str, list[_Node]], names: Iterable[str], inside: cst.CSTNode | None = None
+    ) -> list[_Node]:
+        """What ``by_name`` gives for some names, in order; with ``inside``, only what is in it."""
         found = [items for name in dict.fromkeys(names) if (items := by_name.get(name))]
+        if inside is not None:
+            found = [self.among(items, inside) for items in found]
         return found[0] if len(found) == 1 else sorted(chain.from_iterable(found), key=self._index.__getitem__)
 
     @cached_property
