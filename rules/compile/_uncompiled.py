@@ -7,7 +7,7 @@ from functools import cached_property
 
 import libcst as cst
 
-from torchlint.model.forest import ForestFact
+from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.module import Module
 from torchlint.model.numerics.convolutions import Convolutions
 from torchlint.model.numerics.precision import Precision
@@ -81,13 +81,20 @@ def fixed_shape(module: Module) -> Note | None:
     return None
 
 
-def same_inputs(module: Module, step: TrainingLoop) -> Note | None:
-    """What shows that the network gets the same inputs at every step; None if nothing does."""
-    given = step.forward.args
-    if step.body is step.loop and given and not _is_short(module, step.loop):
-        if all(_is_kept(module, item, step) for item in given):
-            return Note("the inputs are the same tensors at every step")
-    return None
+class SameInputs(ForestFact):
+    """Which steps give their networks the same inputs again and again."""
+
+    def __init__(self, forest: Forest) -> None:
+        super().__init__(forest)
+        self._known: dict[cst.CSTNode, bool] = {}
+
+    def note(self, step: TrainingLoop) -> Note | None:
+        """What shows that the network gets the same inputs at every step; None if nothing does."""
+        if step.forward not in self._known:
+            given = step.forward.args
+            is_long = step.body is step.loop and bool(given) and not _is_short(self._forest, step.loop)
+            self._known[step.forward] = is_long and all(_is_kept(self._forest, item, step) for item in given)
+        return Note("the inputs are the same tensors at every step") if self._known[step.forward] else None
 
 
 def is_shown(module: Module, call: cst.Call) -> bool:
@@ -132,7 +139,7 @@ def _is_legacy(module: Module, call: cst.Call) -> bool:
     return any(_LEGACY.fullmatch(module.name_of(node) or "") for node in named)
 
 
-def _is_short(module: Module, loop: cst.CSTNode) -> bool:
+def _is_short(module: Forest, loop: cst.CSTNode) -> bool:
     """Whether a loop runs only a few steps: `for step in range(10)`."""
     if not isinstance(loop, cst.For) or not isinstance(loop.iter, cst.Call) or len(loop.iter.args) != 1:
         return False
@@ -140,7 +147,7 @@ def _is_short(module: Module, loop: cst.CSTNode) -> bool:
     return isinstance(steps, int) and steps < 100
 
 
-def _is_kept(module: Module, item: cst.Arg, step: TrainingLoop) -> bool:
+def _is_kept(module: Forest, item: cst.Arg, step: TrainingLoop) -> bool:
     """Whether an argument is a tensor created before the loop."""
     if item.star or not isinstance(item.value, cst.Name):
         return False

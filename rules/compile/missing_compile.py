@@ -77,14 +77,14 @@ class MissingCompile(Rule):
         from torchlint.model.training.constructors import Constructors
         from torchlint.model.training.steps import Steps
 
-        from ._uncompiled import fixed_shape, is_shown, is_unsuitable, same_inputs, uses_gpu
+        from ._uncompiled import SameInputs, fixed_shape, is_shown, is_unsuitable, uses_gpu
 
         if not uses_gpu(module) or module.fact(Devices).uses_trainer or is_unsuitable(module):
             return
         seen: set[cst.CSTNode] = set()
         everywhere = fixed_shape(module)
         for step in module.fact(Steps).loops:
-            why = everywhere or same_inputs(module, step)
+            why = everywhere or module.fact(SameInputs).note(step)
             if why is None:
                 continue
             for network in module.fact(Steps).networks(step):

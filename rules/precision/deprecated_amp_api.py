@@ -71,6 +71,7 @@ class DeprecatedAmpApi(Rule):
 
         current = [use for use in uses(module) if is_current(module, use)]
         imports = Imports(module, current)
+        fixes: dict[tuple[int, str, str], Fix] = {}  # all uses of an import are changed by the same edits
         for use in current:
             changes = change(module, use, imports)
             compared = changes is not None and imports.is_compared(use.name)
@@ -79,11 +80,14 @@ class DeprecatedAmpApi(Rule):
             if not caution and needed and module.target_torch is None:
                 caution = f"needs torch {needed} or newer, and no requirement states a version"
             applicability = Applicability.UNSAFE if caution else Applicability.SAFE
+            key = id(changes), use.successor, caution
+            if changes and key not in fixes:
+                fixes[key] = Fix(f"use `{use.successor}`", changes, applicability, caution)
             yield self.diagnostic(
                 module,
                 use.node,
                 f"`{use.name}` is deprecated since torch 2.4",
                 label=f"replaced by `{use.successor}`",
-                fix=Fix(f"use `{use.successor}`", changes, applicability, caution) if changes else None,
+                fix=fixes.get(key),
                 cause=Cause(use.name, "also used"),
             )

@@ -53,8 +53,10 @@ def name_module(module: Module, name: str, at: cst.CSTNode) -> tuple[str, Edits]
     edited = _import_module(module, name, at)
     if edited == ():
         return name, ()
-    for alias, bindings in module.scope.bindings.items():
-        if any(item.kind is not BindingKind.IMPORT or item.imported != name for item in bindings):
+    imported = (item.name for item in module.lookups.imports[module.root] if item.imported == name)
+    for alias in dict.fromkeys(imported):
+        bindings = module.scope.bindings.get(alias, [])
+        if not bindings or any(item.kind is not BindingKind.IMPORT or item.imported != name for item in bindings):
             continue
         always = [item.order for item in bindings if is_unconditional(module, item.node)]
         bound = always and (module.tree.function_of(at) is not None or min(always) < module.tree.index(at))

@@ -155,7 +155,7 @@ class PrecisionWords:
             return False
         tree = self._module.tree
         names = [node for node in tree.names.get(word, ()) if tree.root_of(node) in roots]
-        attributes = [node for node in tree.attributes if node.attr.value == word and tree.root_of(node) in roots]
+        attributes = [node for node in tree.attributes_named(word) if tree.root_of(node) in roots]
         if not names and not attributes:
             return False
         return all(map(self._is_number, names)) and all(map(self._is_elsewhere, attributes))

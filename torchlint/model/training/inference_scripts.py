@@ -16,6 +16,7 @@ class InferenceScripts(ForestFact):
 
     def __init__(self, module: Forest) -> None:
         self._module = module
+        self._called: dict[tuple[cst.CSTNode, frozenset[str]], bool] = {}
 
     def only_infers(self, root: cst.CSTNode) -> bool:
         """Whether a file is a script for inference by its name, and trains nothing."""
@@ -30,6 +31,9 @@ class InferenceScripts(ForestFact):
         return "load_state_dict" in self._module.words_of(root) and not self._module.fact(Gradients).trains(root)
 
     def _is_called(self, root: cst.CSTNode, words: frozenset[str]) -> bool:
-        module, file = self._module, self._module.file_of_root[root]
-        speaks = words_of(PurePosixPath(file.place).stem) & words
-        return bool(speaks) and not module.links.is_imported(root) and not module.fact(Gradients).trains(root)
+        if (root, words) not in self._called:
+            module, file = self._module, self._module.file_of_root[root]
+            speaks = words_of(PurePosixPath(file.place).stem) & words
+            is_script = bool(speaks) and not module.links.is_imported(root)
+            self._called[root, words] = is_script and not module.fact(Gradients).trains(root)
+        return self._called[root, words]
