@@ -153,9 +153,12 @@ class Iterations(ForestFact):
     def _is_usual(self, branch: cst.If | cst.IfExp, part: cst.CSTNode) -> bool:
         """Whether ``part`` runs in training, unless somebody looks into the program.
 
-        The body of ``if is_training:``, the ``else`` of ``if self.debug:``.
+        The body of ``if is_training:`` and of ``if self.prints:``, which is only set to ``True``, the ``else`` of
+        ``if self.debug:``.
         """
         test = branch.test
+        if part is branch.body and self._is_always(test, "True"):
+            return True
         is_negated = isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not)
         test = test.expression if isinstance(test, cst.UnaryOperation) else test
         if not isinstance(test, (cst.Name, cst.Attribute)) or self._intervals.counts(test):
@@ -211,8 +214,12 @@ class Iterations(ForestFact):
             return any(self._is_off(side, or_option=or_option) for side in (test.left, test.right))
         if not isinstance(test, (cst.Name, cst.Attribute)) or (not or_option and self._is_option(test)):
             return False
-        found = self._module.fact(Configuration).sources(test)
-        return found is not None and all(isinstance(item, cst.Name) and item.value == "False" for item in found.values)
+        return self._is_always(test, "False")
+
+    def _is_always(self, test: cst.BaseExpression, value: str) -> bool:
+        """Whether a condition is a setting that the program gives no value but this one."""
+        found = self._module.fact(Configuration).sources(test) if isinstance(test, (cst.Name, cst.Attribute)) else None
+        return found is not None and all(isinstance(item, cst.Name) and item.value == value for item in found.values)
 
     def _is_option(self, flag: cst.Name | cst.Attribute) -> bool:
         """Whether ``flag`` has the name of a switch of the command line, and not of one to look into a program."""
