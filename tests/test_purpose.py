@@ -270,6 +270,19 @@ def test_inputs_of_an_export_are_information(name: str, severity: Severity) -> N
     assert found.severity is severity
 
 
+@pytest.mark.parametrize(
+    ("statement", "severity"),
+    [("model(new)", Severity.INFO), ("y = model(new)", Severity.WARNING), ("rows.append(new)", Severity.WARNING)],
+)
+def test_the_input_of_a_network_whose_output_is_not_used_is_information(statement: str, severity: Severity) -> None:
+    text = (
+        "import torch\n\ndef prepare(model, device, rows):\n    model = model.to(device).eval()\n"
+        f"    {statement.replace('new', 'torch.zeros(4).to(device)')}\n    return model\n"
+    )
+    (found,) = [item for item in torchlint.check_text(text) if item.code == "TL206"]
+    assert found.severity is severity
+
+
 def test_code_that_ends_in_an_error_is_dead() -> None:
     text = (
         "def check(x, y):\n"

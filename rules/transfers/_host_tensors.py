@@ -5,9 +5,10 @@ from __future__ import annotations
 import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
-from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.semantics.knowledge import PARAMETER, Kind
 from torchlint.model.semantics.memo import CyclicMemo
 from torchlint.model.syntax.binding_kinds import BindingKind
+from torchlint.model.syntax.climbing import nearest
 from torchlint.model.syntax.dotted import dotted_name, is_attribute_of_self
 from torchlint.model.syntax.scopes import Binding, unpacked
 from torchlint.model.tensors.creation import FACTORIES, LEGACY
@@ -70,6 +71,12 @@ class HostTensors(ForestFact):
         parts = [unpacked(item, binding.path) for item in returned]
         return bool(parts) and all(self.is_on_host(part) for part in parts)
 
+    def is_of_plain_object(self, node: cst.BaseExpression) -> bool:
+        """Whether a class around ``node`` is no network, which would move its parameters."""
+        owner = nearest(self._module.tree, node, cst.ClassDef)
+        definitions = self._module.definitions
+        return owner is not None and definitions.is_known_whole(owner) and not definitions.base_names(owner)
+
     def _returned_by(self, call: cst.Call) -> list[cst.BaseExpression | None]:
         """What the functions of the program that ``call`` may run return."""
         called = self._module.definitions.called(call, self._module.values)
@@ -87,7 +94,7 @@ class HostTensors(ForestFact):
         if any(item.star or (item.keyword is not None and item.keyword.value == "device") for item in node.args):
             return False
         given = [item.value for item in node.args if item.keyword is None]
-        if name == "torch.autograd.Variable":
+        if name == "torch.autograd.Variable" or (name in PARAMETER and self.is_of_plain_object(node)):
             return bool(given) and self.is_on_host(given[0])
         if name is not None:
             if not name.startswith("torch.") or name.count(".") != 1:

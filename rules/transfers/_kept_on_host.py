@@ -160,13 +160,16 @@ class KeptOnHost:
         return function is not None and self._module.fact(Purposes).is_for_constructors(function)
 
     def _may_be_without(self, value: cst.BaseExpression) -> bool:
-        """Whether an attribute is not a tensor that stays on the host: ``None``, or a parameter with other settings."""
+        """Whether an attribute is not a tensor that stays on the host: ``None``, or a parameter with other settings.
+
+        A parameter of an object that is no network stays where it is made.
+        """
         if not isinstance(value, cst.Call):
             return is_none(value)
         name = self._module.name_of(value.func) or ""
         if name.startswith("torch.nn.init."):
             return bool(value.args) and self._may_be_without(value.args[0].value)
-        return name in PARAMETER
+        return name in PARAMETER and not self._tensors.is_of_plain_object(value)
 
     def _is_reached(self, binding: Binding) -> bool:
         """Whether a call of a constructor may set an attribute, as far as literal arguments and defaults decide."""

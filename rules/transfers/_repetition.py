@@ -15,6 +15,7 @@ from torchlint.model.syntax.calls import is_super_call
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import called_name, dotted_name
 from torchlint.model.training.loops import Loops
+from torchlint.model.training.networks import Networks
 from torchlint.model.training.purpose import Purposes
 from torchlint.model.training.step_places import StepPlaces
 
@@ -96,7 +97,7 @@ def keeps_result(module: Module, function: cst.FunctionDef) -> bool:
 
 def is_once(module: Module, call: cst.Call) -> bool:
     """Whether the function of ``call``, which is not a constructor, runs once, or exports a network or makes inputs
-    for an export.
+    for an export, or nothing uses what a network makes of it.
     """
     function = module.function_of(call)
     purposes = module.fact(Purposes)
@@ -104,10 +105,18 @@ def is_once(module: Module, call: cst.Call) -> bool:
         return False
     return (
         purposes.runs_once(call)
+        or _warms_up(module, call)
         or _EXAMPLES.search(function.name.value) is not None
         or is_for_deployment(module, function)
         or any(module.tree.within(export.node, function.body) for export in module.calls(*_EXPORTS))
     )
+
+
+def _warms_up(module: Module, call: cst.Call) -> bool:
+    """Whether a statement runs a network on the tensor of ``call``, and does not keep the result."""
+    statement = module.tree.statement_of(call)
+    run = statement.value if isinstance(statement, cst.Expr) else None
+    return isinstance(run, cst.Call) and run is not call and module.fact(Networks).runs_network(run)
 
 
 def is_for_deployment(module: Module, function: cst.FunctionDef) -> bool:

@@ -60,7 +60,8 @@ class AllocateThenMove(Rule):
       weights; in functions that are called only by constructors, and by others only before their loops; and at module
       level outside of loops. A tensor in a function or method that the program calls once, that exports a network, or
       that makes inputs for an export (`input_example`), is reported at information level, and not at all if it has a
-      name first. So are tensors in functions that merge the layers of a trained network;
+      name first. So are tensors in functions that merge the layers of a trained network, and the input of a network
+      whose output is not used (`model(torch.zeros(shape).to(device))`);
     - tensors that are created when they are first needed, and kept: under `if "mask" not in self.cache:`, with
       `functools.cached_property`, or in a function that sets a global variable and is called under `if grid is None:`;
     - tensors of data (`torch.tensor([...])`), which come from the CPU in any case;
