@@ -1,4 +1,4 @@
-"""Classes of networks that have no parameters for certain, such as metrics: what they compute records nothing."""
+"""Classes of networks that have no parameters with gradients for certain, such as metrics: they record nothing."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import libcst as cst
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.knowledge import Kind
-from torchlint.model.syntax.dotted import is_attribute_of_self, last_name, last_part
+from torchlint.model.syntax.calls import keyword
+from torchlint.model.syntax.dotted import dotted_name, is_attribute_of_self, last_name, last_part
 from torchlint.model.syntax.literals import is_constant_name, is_none
 
 #: Calls by which a network gets parameters without an assignment.
@@ -41,7 +42,7 @@ class Parameters(ForestFact):
             return False
         classes = module.definitions.lineage(definition)
         calls = [call for item in classes for call in module.tree.calls_in(item)]
-        if any(last_name(call.func) in _ADDING for call in calls):
+        if any(last_name(call.func) in _ADDING and not self._records_nothing(call) for call in calls):
             return False
         scopes = [module.tree.scopes[item] for item in classes]
         names = {name for scope in scopes for name in (*scope.attributes, *scope.bindings)} | _METHODS
@@ -62,11 +63,22 @@ class Parameters(ForestFact):
             return self._module.value(made).kind in _PLAIN or self._defaults_to_constant(made)
         if not isinstance(made, cst.Call):
             return False
+        if self._records_nothing(made):
+            return True
         name = self._module.name_of(made.func) or ""
         if name.partition(".")[0] not in _LIBRARIES:
             return False
         is_layer = self._module.value(made).kind is Kind.MODULE
         return last_part(name).startswith(knowledge.PARAMETERLESS) if is_layer else not name.startswith("torch.nn.P")
+
+    def _records_nothing(self, call: cst.Call) -> bool:
+        """``nn.Parameter(x, requires_grad=False)``."""
+        records = keyword(call, "requires_grad")
+        return (
+            self._module.name_of(call.func) in knowledge.PARAMETER
+            and records is not None
+            and dotted_name(records) == "False"
+        )
 
     def _defaults_to_constant(self, name: cst.Name) -> bool:
         """Whether a name is that of a parameter with a number, a text or a flag as its default value."""
