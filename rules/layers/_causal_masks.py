@@ -9,6 +9,7 @@ from enum import Enum
 import libcst as cst
 
 from torchlint.model.module import Module
+from torchlint.model.program.buffers import Buffers
 from torchlint.model.program.dispatch import Dispatch
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.binding_kinds import BindingKind
@@ -117,13 +118,8 @@ class CausalMasks:
         owner = self._owner(node)
         if owner is None or not isinstance(node.value, cst.Name) or node.value.value != "self":
             return None
-        found: list[cst.BaseExpression] = []
-        for call in self._module.methods("register_buffer"):
-            if self._owner(call.node) not in self._module.definitions.lineage(owner):
-                continue
-            tensor = call.argument("tensor").value
-            if tensor is not None and self._module.value(call.argument("name").value).constant == node.attr.value:
-                found.append(tensor)
+        calls = self._module.fact(Buffers).of(owner, node.attr.value)
+        found = [tensor for call in calls if (tensor := call.argument("tensor").value) is not None]
         stored = any(
             isinstance(target, cst.Attribute) and target.attr.value == node.attr.value
             for target, _, _ in self._tree.stores

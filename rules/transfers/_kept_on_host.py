@@ -7,12 +7,13 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.model.module import Module
+from torchlint.model.program.buffers import Buffers
 from torchlint.model.program.device_tests import asks_for_device
 from torchlint.model.program.stores import Stores
 from torchlint.model.semantics.knowledge import PARAMETER
 from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.calls import changes_in_place
-from torchlint.model.syntax.climbing import climb, nearest
+from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import dotted_name, is_attribute_of_self, last_part
 from torchlint.model.syntax.literals import is_none
 from torchlint.model.syntax.nodes import HANDLERS
@@ -151,7 +152,7 @@ class KeptOnHost:
             bool(tensors)
             and all(map(self._tensors.is_bound_on_host, tensors))
             and any(map(self._is_reached, tensors))
-            and not self._is_registered(name, classes)
+            and not self._module.fact(Buffers).of(owner, name, or_parameter=True)
         )
 
     def _sets_up(self, node: cst.CSTNode) -> bool:
@@ -177,13 +178,6 @@ class KeptOnHost:
         calls = self._module.callers(function).calls if function is not None else ()
         excludes = self._module.values.branches.excludes
         return not calls or not all(function and excludes(call, function, binding.node) for call in calls)
-
-    def _is_registered(self, name: str, classes: tuple[cst.ClassDef, ...]) -> bool:
-        return any(
-            isinstance(given := call.argument("name").value, cst.SimpleString) and given.raw_value == name
-            for call in self._module.methods("register_buffer", "register_parameter")
-            if nearest(self._tree, call.node, cst.ClassDef) in classes
-        )
 
     # -- how often
 

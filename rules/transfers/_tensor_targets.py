@@ -8,11 +8,11 @@ from functools import cached_property
 import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
+from torchlint.model.program.buffers import Buffers
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Device, Role
 from torchlint.model.syntax.binding_kinds import BindingKind
-from torchlint.model.syntax.climbing import nearest
-from torchlint.model.syntax.dotted import dotted_name, is_attribute_of_self
+from torchlint.model.syntax.dotted import dotted_name
 from torchlint.model.syntax.parameters import first_parameter, owner_of
 from torchlint.model.syntax.scopes import Binding, Scope
 from torchlint.model.tensors.devices import Devices
@@ -137,8 +137,7 @@ class TensorTargets(ForestFact):
         if isinstance(part, cst.Call):
             return part in self._moves or self._module.value(part).role in (Role.OUTPUT, Role.LOSS)
         if isinstance(part, cst.Attribute):
-            owner = nearest(self._module.tree, part, cst.ClassDef)
-            return owner is not None and is_attribute_of_self(part) and self._is_buffer(part.attr.value, owner)
+            return bool(self._module.fact(Buffers).calls_for(part))
         return isinstance(part, cst.Name) and any(map(self._is_input, self._module.values.reaching.of(part)))
 
     def _is_input(self, binding: Binding) -> bool:
@@ -159,14 +158,6 @@ class TensorTargets(ForestFact):
     def _moves(self) -> set[cst.Call]:
         """The calls that move something to a device other than the CPU."""
         return {move.call for move in self._module.fact(Placement).moves if move.device is not Device.CPU}
-
-    def _is_buffer(self, name: str, owner: cst.ClassDef) -> bool:
-        return any(
-            nearest(self._module.tree, call.node, cst.ClassDef) is owner
-            and isinstance(given := call.argument("name").value, cst.SimpleString)
-            and given.raw_value == name
-            for call in self._module.methods("register_buffer")
-        )
 
     def _is_created_on_cpu(self, tensor: cst.BaseExpression) -> bool:
         """Whether a function of torch may have created ``tensor`` on the CPU."""

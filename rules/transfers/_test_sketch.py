@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from torchlint.rule.bindings import BoundKind
 from torchlint.rule.sketch import Sketch, called_name, root_of
 
+from ._test_words import buffers_in
+
 _ORDER = (ast.Eq, ast.NotEq, ast.Gt, ast.GtE, ast.Lt, ast.LtE)
 #: Functions that read the tensors that they are given.
 _ASKING = frozenset({"equal", "allclose", "bool", "isnan", "isinf", "isfinite"})
@@ -49,7 +51,7 @@ def may_test_tensor(sketch: Sketch) -> bool:
 
 def _asks(sketch: Sketch, test: ast.expr, at: ast.stmt) -> bool:
     """Whether a test, or a name for the answer to a question that it contains, may ask for the value of a tensor."""
-    if any(_may_be(sketch, side, at, _DEPTH) for side in _sides(test)):
+    if any(_may_be(sketch, side, at, _DEPTH) for side in _sides(test)) or _asks_buffer(sketch, test):
         return True
     return any(
         isinstance(item.value, ast.Compare)
@@ -59,6 +61,12 @@ def _asks(sketch: Sketch, test: ast.expr, at: ast.stmt) -> bool:
         for item in sketch.bindings(name.id, at)
         if item.kind is BoundKind.VALUE and _may_be(sketch, item.value, item.statement, _DEPTH)
     )
+
+
+def _asks_buffer(sketch: Sketch, test: ast.expr) -> bool:
+    """Whether a test contains an attribute that is a buffer."""
+    buffers = buffers_in(sketch.text)
+    return bool(buffers) and any(isinstance(node, ast.Attribute) and node.attr in buffers for node in ast.walk(test))
 
 
 def _parts(test: ast.expr) -> Iterator[ast.expr]:

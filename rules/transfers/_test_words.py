@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from torchlint.source.lexemes import behind, is_in_name
 
@@ -25,6 +26,15 @@ _VALUE = re.compile(
     r"\b(?:abs|max|min|sum)\(|\.(?:all|any|sum|max|min|mean|norm|prod|abs|float|masked_fill|"
     r"clamp|sqrt|topk|sort|softmax|sigmoid|squeeze|view|reshape|gather|detach)\()"
 )
+#: A buffer by its name, and an attribute that is tested.
+_BUFFER = re.compile(r"register_buffer\(\s*(?:name\s*=\s*)?[\"'](\w+)")
+_ATTRIBUTE = re.compile(r"\b(?:if|elif|while|assert|and|or|not) self\.(\w+)")
+
+
+@lru_cache(maxsize=8)
+def buffers_in(text: str) -> frozenset[str]:
+    """The names of the buffers that a text registers."""
+    return frozenset(_BUFFER.findall(text)) if "register_buffer(" in text else frozenset()
 
 
 def tests_tensor(text: str) -> bool:
@@ -33,6 +43,9 @@ def tests_tensor(text: str) -> bool:
     The norm of a gradient, or of all, may give a factor, and that is tested.
     """
     if "clip_grad_norm" in text or (".grad" in text and "norm(" in text):
+        return True
+    buffers = buffers_in(text)
+    if buffers and not buffers.isdisjoint(_ATTRIBUTE.findall(text)):
         return True
     if any(_is_tested(text, found.start()) for found in _ASKED.finditer(text)):
         return True

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 import libcst as cst
 
 from torchlint.model.module import Module
+from torchlint.model.program.buffers import Buffers
 from torchlint.model.program.tensor_forms import TensorForms, compared
 from torchlint.model.program.tensor_methods import REDUCING
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.climbing import climb
-from torchlint.model.syntax.dotted import called_name
+from torchlint.model.syntax.dotted import called_name, dotted_name
 from torchlint.model.training.outputs import Outputs
 from torchlint.model.training.step_places import StepPlace, StepPlaces
 
@@ -81,7 +82,7 @@ class TruthTests:
         return False
 
     def _parts(self, test: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
-        """What ``test`` evaluates every time; behind ``and`` only what follows a question for a type.
+        """What ``test`` evaluates every time; behind ``and`` what follows a question for a type, or for training.
 
         Behind ``or`` nothing that follows a flag: ``queue_is_full or torch.all(queue == 0)``.
         """
@@ -90,13 +91,15 @@ class TruthTests:
         elif isinstance(test, cst.BooleanOperation):
             yield from self._parts(test.left)
             is_or = isinstance(test.operator, cst.Or)
-            if not _is_flag(test.left) if is_or else self._asks_for_none(test.left):
+            if not _is_flag(test.left) if is_or else self._is_true_of_tensors(test.left):
                 yield from self._parts(test.right)
         else:
             yield test
 
-    def _asks_for_none(self, test: cst.BaseExpression) -> bool:
-        """``x is not None``, ``isinstance(x, torch.Tensor)``."""
+    def _is_true_of_tensors(self, test: cst.BaseExpression) -> bool:
+        """``x is not None``, ``isinstance(x, torch.Tensor)``; ``self.training``, as a training step runs it."""
+        if dotted_name(test) == "self.training":
+            return True
         if isinstance(test, cst.Call):
             return self._module.name_of(test.func) in ("builtins.isinstance", "torch.is_tensor")
         return isinstance(test, cst.Comparison) and all(
@@ -116,9 +119,12 @@ class TruthTests:
             if any(on_host(item.value) for item in part.args if item.keyword is None):
                 return False  # it raises an error unless both are on the same device
         return any(
-            self._is_tensor(side)
-            and (self._tensors.is_tensor_of_step(side) or self._tensors.is_of_gradients(side))
-            and not self._module.value(side).is_on_host
+            self._is_buffer(side)
+            or (
+                self._is_tensor(side)
+                and (self._tensors.is_tensor_of_step(side) or self._tensors.is_of_gradients(side))
+                and not self._module.value(side).is_on_host
+            )
             for side in self._sides(part)
         )
 
@@ -158,12 +164,25 @@ class TruthTests:
         ]
 
     def _sides(self, part: cst.BaseExpression) -> list[cst.BaseExpression]:
-        """The expressions whose value decides: both sides of a comparison, the argument of ``bool``."""
+        """The expressions whose value decides: both sides of a comparison, the argument of ``bool``, a buffer."""
         if isinstance(part, cst.Comparison):
-            return compared(part)
+            return [self._buffer_read_by(side) or side for side in compared(part)]
         if isinstance(part, cst.Call) and self._module.name_of(part.func) in _ASKING:
             return [item.value for item in part.args if item.keyword is None and not item.star]
+        buffer = self._buffer_read_by(part)
+        if buffer is not None:
+            return [buffer]
         return [part] if isinstance(part, cst.Call) or self._is_answer(part) else []
+
+    def _buffer_read_by(self, node: cst.BaseExpression) -> cst.BaseExpression | None:
+        """``self.initialized`` for itself and for ``self.initialized.item()``, if it is a buffer."""
+        if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and called_name(node) == "item":
+            node = node.func.value
+        return node if self._is_buffer(node) else None
+
+    def _is_buffer(self, node: cst.BaseExpression) -> bool:
+        """Whether ``self.x`` is a buffer that the file registers."""
+        return any(self._module.is_own(call.node) for call in self._module.fact(Buffers).calls_for(node))
 
     def _is_answer(self, part: cst.BaseExpression) -> bool:
         """Whether ``part`` names the answer to a question: ``is_empty`` after ``is_empty = mask.sum() == 0``."""
@@ -180,6 +199,8 @@ class TruthTests:
 
     def _is_tensor(self, node: cst.BaseExpression) -> bool:
         """Whether ``node`` can only be a tensor, in a step that computes on tensors."""
+        if self._is_buffer(node):
+            return True
         if self._is_compared(node) or self._module.fact(TensorForms).is_tensor(node, self._is_known):
             return True
         if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):

@@ -41,8 +41,8 @@ class ModuleMoveInLoop(Rule):
     Not reported: batches and what is computed from them; moves to other devices and back, as for offloading; moves
     that follow `load_state_dict`, or `net.add_head(count)`, which adds layers; loops over epochs; `.to(dtype)`, which
     moves nothing; a tensor that is assigned to its own name (`weights = weights.to(device)`), which is copied only
-    once; buffers, and parameters of networks; tensors whose elements are set between the moves; code that tries out a network below
-    its definition, under `if __name__ == "__main__":`.
+    once; buffers, and parameters of networks; tensors whose elements are set between the moves; code that tries out a
+    network below its definition, under `if __name__ == "__main__":`.
 
     ## Why it is slow
     `module.to(device)` visits every parameter and buffer, even if all are on the device already. This takes
