@@ -72,7 +72,7 @@ class HostTensors(ForestFact):
         return bool(parts) and all(self.is_on_host(part) for part in parts)
 
     def is_of_plain_object(self, node: cst.BaseExpression) -> bool:
-        """Whether a class around ``node`` is no network, which would move its parameters."""
+        """Whether ``node`` is in a class that is not a network: a network moves its parameters."""
         owner = nearest(self._module.tree, node, cst.ClassDef)
         definitions = self._module.definitions
         return owner is not None and definitions.is_known_whole(owner) and not definitions.base_names(owner)

@@ -163,7 +163,7 @@ class KeptOnHost:
     def _may_be_without(self, value: cst.BaseExpression) -> bool:
         """Whether an attribute is not a tensor that stays on the host: ``None``, or a parameter with other settings.
 
-        A parameter of an object that is no network stays where it is made.
+        A parameter of an object other than a network stays where it is made.
         """
         if not isinstance(value, cst.Call):
             return is_none(value)
