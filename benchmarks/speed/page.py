@@ -165,16 +165,17 @@ def _phase_rows(folders: Mapping[str, Any]) -> Iterable[tuple[str, list[str]]]:
 
 
 def _growth(folders: Mapping[str, Any]) -> Iterable[str]:
-    for name, folder in folders.items():
-        if "growth" not in folder:
-            continue
-        growth = folder["growth"]
-        yield "## Growth\n"
-        yield (
-            f"A first run without a cache on random parts of {name}, and with random parts of the default rules. A\n"
-            "small part lacks most of the files that it imports, which makes it cheaper per line.\n"
-        )
-        yield "![CPU seconds by lines](speed/growth.svg)\n"
+    measured = {name: folder["growth"] for name, folder in folders.items() if "growth" in folder}
+    if not measured:
+        return
+    yield "## Growth\n"
+    yield (
+        "First runs without a cache on random parts of each package, and with random parts of the default rules. A\n"
+        "small part lacks most of the files that it imports, which makes it cheaper per line.\n"
+    )
+    yield "![CPU seconds by lines](speed/growth.svg)\n"
+    for name, growth in measured.items():
+        yield f"### {name}\n"
         yield "| lines | CPU seconds | per 100,000 lines |\n|---|---|---|\n" + "".join(
             f"| {point['lines']:,} | {point['cpu_seconds']} | {point['cpu_seconds'] / point['lines'] * 1e5:.1f} |\n"
             for point in growth["lines"]
