@@ -26,9 +26,16 @@ def _may_find(code: str, text: str, *, alone: bool = True) -> bool:
             """
             def f(out, rows):
                 for i in range(n):
-                    out[i] = g(rows[i])
+                    out[i] = torch.exp(rows[i])
             """,
-            [("out[i] =", "out[0] ="), ("g(rows[i])", "g(out[i - 1])"), ("out[i] =", "out ="), ("i in", "layer in")],
+            [
+                ("out[i] =", "out[0] ="),
+                ("rows[i]", "out[i - 1]"),
+                ("out[i] =", "out ="),
+                ("i in", "layer in"),
+                ("torch.exp(", "g("),
+                ("range(n)", "names"),
+            ],
         ),
         (
             "TL602",

@@ -5,9 +5,12 @@ from __future__ import annotations
 import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
+from torchlint.model.semantics.iterables import iterables
 from torchlint.model.semantics.knowledge import PARAMETER, Kind
 from torchlint.model.semantics.memo import CyclicMemo
+from torchlint.model.semantics.value import Device, named_device
 from torchlint.model.syntax.binding_kinds import BindingKind
+from torchlint.model.syntax.calls import keyword
 from torchlint.model.syntax.climbing import nearest
 from torchlint.model.syntax.dotted import dotted_name, is_attribute_of_self
 from torchlint.model.syntax.scopes import Binding, unpacked
@@ -63,6 +66,9 @@ class HostTensors(ForestFact):
         """Whether a name is given a tensor on the host, also as one of several: ``weights, places = tables(size)``."""
         if isinstance(binding.node, cst.Param):
             return self._is_passed_from_host(binding.node)
+        if binding.kind is BindingKind.FOR:
+            sources = [*iterables(self._module.names, binding.value, binding.path)] if binding.value is not None else []
+            return len(sources) == 1 and not sources[0][1] and self.is_on_host(sources[0][0])
         if binding.kind not in (BindingKind.ASSIGN, BindingKind.ANNOTATION):
             return False
         if not binding.path:
@@ -99,6 +105,8 @@ class HostTensors(ForestFact):
         if name is not None:
             if not name.startswith("torch.") or name.count(".") != 1:
                 return False
+            if name == "torch.load":
+                return named_device(self._module.value(keyword(node, "map_location"))) is Device.CPU
             if name in ("torch.cat", "torch.stack") and given and isinstance(given[0], (cst.List, cst.Tuple)):
                 return self._are_on_host([item.value for item in given[0].elements])
             if name in ("torch.cat", "torch.stack") and given and isinstance(given[0], cst.ListComp):
