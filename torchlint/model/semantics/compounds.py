@@ -48,6 +48,10 @@ def compound_value(node: cst.CSTNode, values: Evaluator) -> Value:
         left, right = values.of(node.left), values.of(node.right)
         if isinstance(left.constant, int) and isinstance(right.constant, int):
             return Value(Kind.NUMBER, constant=_whole(node.operator, left.constant, right.constant))
+        repeated = next((side for side in (left, right) if side.kind is Kind.SEQUENCE), None)
+        if isinstance(node.operator, cst.Multiply) and repeated is not None and repeated.each is not None:
+            if repeated.each.kind is Kind.TENSOR:  # others may be placeholders: ``[None] * n``
+                return Value(Kind.SEQUENCE, each=repeated.each)
         return _arithmetic(left, right)
     if type(node) is cst.UnaryOperation:
         inner = values.of(node.expression)
