@@ -9,6 +9,7 @@ import libcst as cst
 
 from torchlint.model.module import Module
 from torchlint.model.semantics.iterables import iterables
+from torchlint.model.semantics.value import Device
 from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.dotted import called_name, dotted_name
 
@@ -119,8 +120,10 @@ class RowWrites:
         if any(isinstance(indices[place], cst.Slice) for place in others):  # each row up to a length of its own
             is_filled = value is Level.FIXED or self._is_row_of_one_number(statement.value)
             return len(others) == 1 and (is_filled or self._copies_part(statement.value, target))
+        is_on_gpu = self._module.value(base).device is Device.CUDA  # then an index of a list is slow, too
         if any(levels[place] is not Level.ROW and not self._is_one_item(indices[place]) for place in others):
-            return False
+            if not is_on_gpu:
+                return False
         return value is Level.ROW or (value is Level.FIXED and isinstance(statement, cst.Assign))
 
     def _is_one_item(self, index: cst.BaseSlice) -> bool:

@@ -24,7 +24,8 @@ class RowLoop(Rule):
       also of rows behind others (`out[start + i] = x[order[i]]`), of the rows of images (`out[:, :, i]`), and with the
       number of the row (`x[i] * (i / n)`);
     - `mask[i, :length] = 1` or `mask[i, :length].fill_(1)`, which fill each row up to a length of its own;
-    - `out[i] = row` and `out[i, 3] = 0`, the same in all rows, and `out[i, labels[i]] = 1`, one item of each row;
+    - `out[i] = row` and `out[i, 3] = 0`, the same in all rows, and `out[i, labels[i]] = 1`, one item of each row,
+      which a list may name if `out` is on the GPU;
     - `out[i] = x[i, places[i]]` and `out[i] = x[i, :, start:end]`, an item or a window of each row, and
       `out[k, place] = x[k, place]`, the same items of another tensor; the indices may have names;
     - `out[:, i] = x[:, j]` in `for i, j in enumerate(index)`, rows or columns that an index selects;

@@ -167,6 +167,10 @@ class NewTensors(ForestFact):
         if isinstance(node, (cst.BinaryOperation, cst.Comparison)):
             arrays = [item for item in operands(node) if not self._numbers.is_number(item)]
             return self._of_array(arrays[0]) if len(arrays) == 1 else None
+        if isinstance(node, cst.List) and len(node.elements) == 1:  # `torch.LongTensor([range(n)])`
+            only = node.elements[0].value
+            is_range = isinstance(only, cst.Call) and self._module.name_of(only.func) == "builtins.range"
+            return self._of_array(only) if is_range else None
         if isinstance(node, cst.ListComp):  # `np.concatenate([... for i in range(count)])`
             over = node.for_in.iter
             if node.for_in.ifs or not isinstance(over, cst.Call) or self._module.name_of(over.func) != "builtins.range":
