@@ -13,7 +13,7 @@ from torchlint.findings.conflicts import edits_of, without_conflicts
 from torchlint.findings.suppressions import find_suppressions, suppress
 from torchlint.project.configs import Configs
 from torchlint.settings.layers import SettingsError
-from torchlint.settings.requirements import listed_in
+from torchlint.settings.requirements import stated_in
 from torchlint.settings.resolver import Resolver
 from torchlint.settings.torch_versions import oldest_torch
 from torchlint.source import reading
@@ -103,7 +103,7 @@ def _baseline(folder: str) -> None:
 
 
 def _requirements(folder: str) -> None:
-    oldest_torch(listed_in(folder, {}))
+    oldest_torch(stated_in(folder, {}))
 
 
 def _configs(folder: str) -> None:

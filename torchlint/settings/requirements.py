@@ -44,25 +44,37 @@ def developed_with(table: Mapping[str, Any]) -> tuple[str, ...]:
     )
 
 
-def listed_in(folder: str, table: Mapping[str, Any]) -> tuple[str, ...]:
-    """The torch requirements in other files of a folder, those of the first file with some.
+def stated_in(folder: str, table: Mapping[str, Any]) -> tuple[str, ...]:
+    """The torch requirements in the files of a folder, those of the first file that names a version, if one does.
 
     ``table`` is its pyproject.toml, which may name files of requirements.
     """
+    without: tuple[str, ...] = ()
+    for found in _stated(folder, table):
+        if any(_VERSION.search(item.partition(";")[0]) for item in found):
+            return found
+        without = without or found
+    return without
+
+
+#: What a requirement with a version contains: `torch>=2.1`, `torch @ https://...`.
+_VERSION = re.compile(r"[<>=~!@]")
+
+
+def _stated(folder: str, table: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
+    """The torch requirements of each of these files, the first one first."""
+    yield declared_in(table)
     for name, read in _FILES:
         text = _text(os.path.join(folder, name))
-        found = read(text) if "torch" in text.lower() else ()
-        if found:
-            return found
+        yield read(text) if "torch" in text.lower() else ()
     dynamic = _table(table, "tool", "setuptools", "dynamic", "dependencies").get("file", ())
     named = [dynamic] if isinstance(dynamic, str) else [name for name in dynamic if isinstance(name, str)]
     for path in (*named, "requirements.txt", "requirement.txt"):
-        found = of_torch(_lines(os.path.join(folder, path), []))
-        if found:
-            return found
+        yield of_torch(_lines(os.path.join(folder, path), []))
     files = _names(os.path.join(folder, "requirements"), ".txt")
-    found = of_torch(_alternatives(_lines(path, []) for path in files))
-    return found or _of_conda_files(folder)
+    yield of_torch(_alternatives(_lines(path, []) for path in files))
+    yield _of_conda_files(folder)
+    yield developed_with(table)
 
 
 def _table(table: Mapping[str, Any], *keys: str) -> Mapping[str, Any]:

@@ -12,7 +12,7 @@ from torchlint.rule.evidence import own_stamp
 from torchlint.settings.combination import check_baseline, combine
 from torchlint.settings.kept import cache_folder, cached_or_combined
 from torchlint.settings.layers import Layer, SettingsError, chain, parse_toml, table_in
-from torchlint.settings.requirements import declared_in, developed_with, listed_in
+from torchlint.settings.requirements import stated_in
 from torchlint.settings.settings import Settings
 from torchlint.settings.torch_versions import oldest_torch
 
@@ -123,7 +123,7 @@ def _look_in(folder: str, above: Found) -> Found:
                 raise
         if "torchlint" in table_in(table.get("tool")):
             file = pyproject
-    declared = declared_in(table) or listed_in(folder, table) or developed_with(table)
+    declared = stated_in(folder, table)
     if declared or "project" in table:
         requirements = declared
     own = os.path.join(folder, "torchlint.toml")
