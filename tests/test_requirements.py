@@ -96,7 +96,7 @@ def test_pyproject(tmp_path: Path, text: str, expected: Version | None) -> None:
         ({"setup.py": "setup(install_requires=['torch'])\n", "environment.yaml": "- pytorch=1.7.0\n"}, (1, 7)),
         ({"setup.py": "setup(install_requires=['torch>=2.1'])\n", "environment.yaml": "- pytorch=1.7.0\n"}, (2, 1)),
         ({"setup.py": "setup(install_requires=['torch'])\n", "environment.yaml": "- pytorch\n"}, None),
-        ({"pyproject.toml": PROJECT + "dependencies = ['torch']", "requirements.txt": "torch==2.2.0\n"}, (2, 2)),
+        ({"pyproject.toml": PROJECT + "dependencies = ['torch']", "requirements.txt": "torch==2.2.0\n"}, None),
         ({"requirement.txt": "torch==1.8\n"}, (1, 8)),
     ],
 )  # fmt: skip

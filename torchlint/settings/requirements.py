@@ -45,10 +45,13 @@ def developed_with(table: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def stated_in(folder: str, table: Mapping[str, Any]) -> tuple[str, ...]:
-    """The torch requirements in the files of a folder, those of the first file that names a version, if one does.
+    """The torch requirements in the files of a folder.
 
-    ``table`` is its pyproject.toml, which may name files of requirements.
+    Those of its pyproject.toml, which is ``table``, say what the project supports. Of other files, those of the first
+    one that names a version, if one does.
     """
+    if declared := declared_in(table):
+        return declared
     without: tuple[str, ...] = ()
     for found in _stated(folder, table):
         if any(_VERSION.search(item.partition(";")[0]) for item in found):
@@ -62,8 +65,7 @@ _VERSION = re.compile(r"[<>=~!@]")
 
 
 def _stated(folder: str, table: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
-    """The torch requirements of each of these files, the first one first."""
-    yield declared_in(table)
+    """The torch requirements of each of the other files, the first one first."""
     for name, read in _FILES:
         text = _text(os.path.join(folder, name))
         yield read(text) if "torch" in text.lower() else ()
