@@ -95,7 +95,7 @@ def test_flake8_selects_on_top(project: Path) -> None:
 
 
 def test_noqa_counts_on_every_line_of_a_statement(tmp_path: Path) -> None:
-    opening = ["import torch", "from torch.utils.data import DataLoader", "", "data = [torch.zeros(3)] * 99"]
+    opening = ["import torch", "from torch.utils.data import DataLoader", "", "from samples import data"]
     rows = ["loader = DataLoader(", "    data,", ")", "for batch in loader:", "    batch.cuda().sum().backward()", ""]
     for row in range(3):
         for number, comment in enumerate(("# noqa", "# noqa: TL101,TL102", "# noqa:E501,TL101,TL102")):
