@@ -10,6 +10,8 @@ from torchlint.rule.sketch import Sketch, called_name, dotted_name, root_of
 from ._row_words import CONVERTING, FEW, FILLING, ROWWISE, ROWWISE_METHODS, SCATTERING, SIZES, VIEWS
 
 _JOINING = frozenset({"stack", "cat", "concat", "vstack", "hstack"})
+#: What computes each row of its arguments by itself.
+_COMPUTING = ROWWISE | ROWWISE_METHODS | CONVERTING
 #: What a loop over numbers iterates over.
 _COUNTING = frozenset({"range", "enumerate", "zip", "reversed"})
 
@@ -26,8 +28,7 @@ def _may_write_rows(sketch: Sketch, loop: ast.For | ast.AsyncFor) -> bool:
         return False
     if not _may_be_long(loop.target, loop.iter) or _iterates_over_dictionary(loop.iter):
         return False
-    variables = _names_in(loop.target)
-    bound = variables | {name for statement in loop.body if (name := _name_of(statement)) is not None}
+    bound = _names_in(loop.target) | {name for statement in loop.body if (name := _name_of(statement)) is not None}
     written = [*_written(loop.body)]
     if not written or not all(target is not None and _is_of_loop(target, bound) for target in written):
         return False
@@ -63,8 +64,7 @@ def _may_need_no_number(statement: ast.stmt) -> bool:
         return any(map(_may_need_no_number, (*statement.body, *statement.orelse)))
     if not isinstance(statement, ast.Assign):
         return True
-    parts = [*ast.walk(statement.targets[0])]
-    return any(isinstance(part, ast.Slice) for part in parts)
+    return any(isinstance(part, ast.Slice) for part in ast.walk(statement.targets[0]))
 
 
 def _computed(body: list[ast.stmt]) -> Iterator[ast.expr]:
@@ -205,7 +205,7 @@ def _runs_other(sketch: Sketch, node: ast.AST) -> bool:
     for part in ast.walk(node):
         if not isinstance(part, ast.Call):
             continue
-        if root_of(part.func) == "self" or not sketch.may_be(part.func, ROWWISE | ROWWISE_METHODS | CONVERTING):
+        if root_of(part.func) == "self" or not sketch.may_be(part.func, _COMPUTING):
             return True
         packages = sketch.packages(part.func.id) if isinstance(part.func, ast.Name) else None
         if packages and "torch" not in packages:

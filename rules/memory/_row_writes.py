@@ -120,9 +120,8 @@ class RowWrites:
         if any(isinstance(indices[place], cst.Slice) for place in others):  # each row up to a length of its own
             is_filled = value is Level.FIXED or self._is_row_of_one_number(statement.value)
             return len(others) == 1 and (is_filled or self._copies_part(statement.value, target))
-        is_on_gpu = self._module.value(base).device is Device.CUDA  # then an index of a list is slow, too
         if any(levels[place] is not Level.ROW and not self._is_one_item(indices[place]) for place in others):
-            if not is_on_gpu:
+            if self._module.value(base).device is not Device.CUDA:  # there, an index of a list is slow, too
                 return False
         return value is Level.ROW or (value is Level.FIXED and isinstance(statement, cst.Assign))
 

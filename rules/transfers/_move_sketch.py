@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from torchlint.model.tensors.creation import COMPUTING, FACTORIES, FILLING, JOINING, LEGACY, SAME_EVERYWHERE
+from torchlint.model.tensors.creation import COMPUTING, FACTORIES, FILLING, JOINING, LEGACY, READING, SAME_EVERYWHERE
 from torchlint.rule.bindings import Function
 from torchlint.rule.sketch import Sketch, called_name, root_of
 
@@ -13,8 +13,6 @@ from ._move_words import MAKERS
 
 #: Keywords with which a factory makes a tensor elsewhere, or one that must be on the host.
 _OPTIONS = frozenset({"device", "generator", "out", "pin_memory", "requires_grad"})
-#: Methods that need the values on the host.
-_READING = frozenset({"item", "tolist", "numpy"})
 _MOVING = frozenset({"to", "cuda", "type", "type_as"})
 #: Methods and functions whose result is another form of the same tensor.
 _FORMS = SAME_EVERYWHERE | COMPUTING | FILLING | JOINING | {"scatter_", "to", "type", "Variable", "Parameter"}
@@ -54,7 +52,7 @@ def _may_make(sketch: Sketch, function: Function) -> bool:
         targets = statement.targets if isinstance(statement, ast.Assign) else []
         if any(isinstance(target, ast.Attribute) for target in targets):
             return False
-        if any(called_name(call) in _READING for call in sketch.calls(statement)):
+        if any(called_name(call) in READING for call in sketch.calls(statement)):
             return False
     return returns
 

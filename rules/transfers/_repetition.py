@@ -31,7 +31,7 @@ _DEPLOYING = re.compile(r"onnx|export|deploy|reparam|equivalent_kernel|fuse_(bn|
 _INITIALIZING = re.compile(r"^_?(init|initialize|reset)_?(weights?|parameters?)|load_(from_)?state_dict$")
 #: Functions that make inputs with which a network is exported.
 _EXAMPLES = re.compile(r"(example|dummy)_?inputs?|input_?examples?", re.IGNORECASE)
-#: The statements of a block that are looked at: behind one that makes a tensor, and at the begin of a method.
+#: The statements of a block that are looked at: behind one that makes a tensor, and at the beginning of a method.
 _NEAR = 50
 
 

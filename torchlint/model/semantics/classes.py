@@ -10,7 +10,7 @@ from typing import TypeAlias
 import libcst as cst
 
 from torchlint.model.semantics.knowledge import DATA_LOADER
-from torchlint.model.semantics.names import Names
+from torchlint.model.semantics.names import Names, Variable
 from torchlint.model.syntax.abstract import is_abstract
 from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.parameters import class_parameter
@@ -38,7 +38,7 @@ class Classes:
         self._lineages: dict[cst.CSTNode, tuple[cst.ClassDef, ...]] = {}
         self._overrides: dict[tuple[cst.CSTNode, str], list[cst.FunctionDef]] = {}
         self._referred: dict[tuple[Scope, str], _Referred] = {}
-        self._choices: dict[tuple[Scope, str], list[cst.BaseExpression]] = {}
+        self._choices: dict[Variable, list[cst.BaseExpression]] = {}
         self._base_names: dict[cst.ClassDef, tuple[str, ...]] = {}
 
     def named(self, node: cst.CSTNode) -> list[cst.FunctionDef | cst.ClassDef]:
@@ -83,13 +83,13 @@ class Classes:
 
     def choices(self, func: cst.BaseExpression) -> list[cst.BaseExpression]:
         """The classes or functions that a variable may be, or a parameter by default; empty if unknown."""
-        home = self._names.home_of(func) if isinstance(func, cst.Name) else None
-        if home is None or not isinstance(func, cst.Name):
+        variable = self._names.variable(func) if isinstance(func, cst.Name) else None
+        if variable is None:
             return []
-        key = (home, func.value)
-        if key not in self._choices:
-            self._choices[key] = self._find_choices(self._names.bindings(func))
-        return self._choices[key]
+        if variable not in self._choices:
+            scope, name = variable
+            self._choices[variable] = self._find_choices(scope.bindings[name])
+        return self._choices[variable]
 
     def _find_choices(self, bindings: Iterable[Binding]) -> list[cst.BaseExpression]:
         found: list[cst.BaseExpression] = []

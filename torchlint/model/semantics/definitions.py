@@ -18,7 +18,7 @@ from torchlint.model.semantics.items import Items
 from torchlint.model.semantics.knowledge import COPIES, Kind
 from torchlint.model.semantics.links import Links
 from torchlint.model.semantics.members import member_names
-from torchlint.model.semantics.names import Names
+from torchlint.model.semantics.names import Names, Variable
 from torchlint.model.semantics.partials import Partials
 from torchlint.model.semantics.passed_functions import PassedFunctions
 from torchlint.model.semantics.registries import Registries
@@ -62,7 +62,7 @@ class Definitions(Classes):
         self._reachable: dict[cst.CSTNode, list[cst.FunctionDef | cst.ClassDef]] = {}
         #: By function the scopes that bind it, and the names they bind it to.
         self._homes: dict[cst.CSTNode, dict[tuple[Scope, str], None]] | None = None
-        self._is_given: dict[tuple[Scope, str], bool] = {}  #: whether only assignments and parameters bind a name
+        self._is_given: dict[Variable, bool] = {}  #: whether only assignments and parameters bind a name
         self._named_callers: dict[tuple[Scope, str], Callers] = {}
         self._methods: dict[str, tuple[_MethodCalls, bool]] = {}
 
@@ -158,14 +158,13 @@ class Definitions(Classes):
 
     def _handed(self, func: cst.Name, values: Evaluator) -> list[cst.FunctionDef | cst.ClassDef]:
         """The functions or classes a variable or a parameter may refer to: ``step`` of ``step = make_step(model)``."""
-        home = self._names.home_of(func)
-        if home is None:
+        variable = self._names.variable(func)
+        if variable is None:
             return []
-        key = (home, func.value)
-        if key not in self._is_given:
-            kinds = {binding.kind for binding in home.bindings[func.value]}
-            self._is_given[key] = bool(kinds) and kinds <= {BindingKind.ASSIGN, BindingKind.PARAM}
-        if not self._is_given[key]:
+        if variable not in self._is_given:
+            kinds = {binding.kind for binding in self._names.bindings(func)}
+            self._is_given[variable] = bool(kinds) and kinds <= {BindingKind.ASSIGN, BindingKind.PARAM}
+        if not self._is_given[variable]:
             return []
         return self._kept(values.of(func), (cst.FunctionDef, cst.ClassDef))
 

@@ -71,15 +71,15 @@ class Registries:
 
     def _taken_by(self, func: cst.BaseExpression) -> dict[_Definition, None]:
         """What ``getattr(models, name)`` takes, and what ``net`` of ``net = getattr(models, name)`` is given."""
-        home = self._names.home_of(func) if isinstance(func, cst.Name) else None
-        if home is None or not isinstance(func, cst.Name):
+        variable = self._names.variable(func) if isinstance(func, cst.Name) else None
+        if variable is None:
             return dict.fromkeys(self._taken(func))
-        key = (home, func.value)
-        if key not in self._taken_by_name:
-            given = [item for item in home.bindings[func.value] if item.kind is BindingKind.ASSIGN and not item.path]
+        if variable not in self._taken_by_name:
+            scope, name = variable
+            given = [item for item in scope.bindings[name] if item.kind is BindingKind.ASSIGN and not item.path]
             values = [item.value for item in given if item.value is not None]
-            self._taken_by_name[key] = dict.fromkeys(item for value in values for item in self._taken(value))
-        return self._taken_by_name[key]
+            self._taken_by_name[variable] = dict.fromkeys(item for value in values for item in self._taken(value))
+        return self._taken_by_name[variable]
 
     def _taken(self, node: cst.BaseExpression) -> Iterator[_Definition]:
         """The functions and classes that ``node`` takes from modules by name."""

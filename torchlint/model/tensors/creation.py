@@ -25,6 +25,8 @@ JOINING = frozenset({"cat", "concat", "stack", "hstack", "vstack", "meshgrid", "
 COPYING = frozenset({"repeat", "repeat_interleave", "tile", "clone", "flip", "roll", "triu", "tril"}) | {
     name for name in COMPUTING if name[-1] != "_"
 }
+#: Methods that need the values on the host.
+READING = frozenset({"item", "tolist", "numpy"})
 DRAWING = frozenset({"uniform_", "normal_", "random_", "bernoulli_", "exponential_"})
 #: Methods that give all elements a value.
 FILLING = DRAWING | {"fill_", "zero_"}

@@ -15,7 +15,7 @@ from torchlint.model.semantics.reaching import MANY
 from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.parameters import parameters_of
 from torchlint.model.syntax.scopes import Binding
-from torchlint.model.tensors.creation import SAME_EVERYWHERE
+from torchlint.model.tensors.creation import READING, SAME_EVERYWHERE
 from torchlint.model.tensors.host_factories import (
     HostFactories,
     NewTensor,
@@ -28,8 +28,6 @@ from torchlint.model.tensors.numbers import Numbers
 
 #: Methods whose result is, or may be, elsewhere or no tensor.
 _LEAVING = frozenset("to cuda cpu type type_as item tolist numpy size dim numel data_ptr get_device pin_memory".split())
-#: Methods that need the values on the host.
-_READING = frozenset({"item", "tolist", "numpy"})
 #: Decorators that change nothing about what a function returns.
 _PLAIN = frozenset({"staticmethod", "classmethod", "torch.no_grad()"})
 #: Kinds of values that are not tensors.
@@ -101,7 +99,7 @@ class ReturnedTensors(ForestFact):
             and not self._module.tree.inside(function.body, cst.While, cst.Global, cst.Nonlocal, cst.Yield)
             and all(map(self._is_short, self._module.tree.inside(function.body, cst.For)))
             and not any(
-                isinstance(call.func, cst.Attribute) and call.func.attr.value in _READING
+                isinstance(call.func, cst.Attribute) and call.func.attr.value in READING
                 for call in self._module.tree.calls_in(function.body)
             )
             and all(map(self._writes_numbers, self._module.tree.inside(function.body, cst.Assign)))
