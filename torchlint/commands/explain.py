@@ -20,8 +20,8 @@ def run(arguments: Sequence[str]) -> int:
     """Show the pages of some rules, or of all."""
     from torchlint.output.pages import write_pages
 
-    options = parser().parse_args(arguments)
-    rules = known_rules()
+    options = parser().options(arguments)
+    rules = known_rules(options)
     if not options.all and not options.rule:
         raise UsageError("no rule is given: `torchlint explain TL101`, or `torchlint explain --all`")
     shown = rules if options.all else list(dict.fromkeys(rule_named(word, rules) for word in options.rule))

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from torchlint.measure.environment import Machine
     from torchlint.measure.measure import Task
     from torchlint.measure.pairs import Pair
+    from torchlint.rule.rule import Rule
 
 
 def parser() -> Parser:
@@ -60,7 +61,7 @@ def run(arguments: Sequence[str]) -> int:
         raise UsageError("`torchlint measure` needs Linux or macOS")
     words = list(arguments)
     end = words.index("--") if "--" in words else len(words)
-    options, command = parser().parse_args(words[:end]), words[end + 1 :]
+    options, command = parser().options(words[:end]), words[end + 1 :]
     if command:
         from torchlint.commands.measure_script import measure_script
 
@@ -82,7 +83,8 @@ def _measure_pairs(options: argparse.Namespace) -> int:
     from torchlint.rule.evidence import own_folder
 
     pairs = {pair.name: pair for pair in pairs_in(rule_folder(), "rule")}
-    chosen = {name: pairs[name] for name in (_name_of(word, pairs) for word in options.rule)} or pairs
+    rules = known_rules(options) if options.rule else []
+    chosen = {name: pairs[name] for name in (_name_of(word, pairs, rules) for word in options.rule)} or pairs
     try:
         machine = find_machine(options.device)
     except ValueError as error:
@@ -103,9 +105,9 @@ def _measure_pairs(options: argparse.Namespace) -> int:
     return CLEAN
 
 
-def _name_of(word: str, pairs: Mapping[str, Pair]) -> str:
+def _name_of(word: str, pairs: Mapping[str, Pair], rules: Sequence[Rule]) -> str:
     """The name of a rule that has a pair. Raises UsageError."""
-    rule = rule_named(word, known_rules())
+    rule = rule_named(word, rules)
     if rule.name not in pairs:
         raise UsageError(f"{rule.code} has no example program to measure")
     return rule.name
