@@ -132,6 +132,19 @@ def test_the_check_of_a_file_prints_all_errors(tmp_path: Path, torchlint_in: Run
     ]
 
 
+def test_the_errors_of_a_folder_are_those_of_a_run_in_it(tmp_path: Path, torchlint_in: RunTorchlint) -> None:
+    (tmp_path / "a.py").write_text("x = 1\n")
+    for folder in ("sub", "sub/deep"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "t.py").write_text("x = 1\n")
+    (tmp_path / "sub" / "torchlint.toml").write_text("selekt = []\nfix = 1\n")
+    inside = torchlint_in(tmp_path / "sub", "t.py").stderr
+    assert inside.count("error: ") == inside.count("^\n") == 2
+    for arguments in (["."], ["sub/t.py", "sub"], ["--show-files"]):
+        done = torchlint_in(tmp_path, *arguments)
+        assert (done.returncode, done.stderr.replace("sub/", "")) == (2, inside)
+
+
 def test_an_excerpt_sends_no_escape_sequence(tmp_path: Path, torchlint_in: RunTorchlint) -> None:
     (tmp_path / "torchlint.toml").write_text("fix = 1 # \033[31m\n".replace("\033", "\x7f"), encoding="utf-8")
     assert "\x7f" not in torchlint_in(tmp_path, "config", "--check").stderr

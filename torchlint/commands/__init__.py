@@ -76,8 +76,7 @@ class UsageError(Exception):
 
     def report(self) -> None:
         """Print what is not valid, with the lines of the settings file."""
-        for cause in [one for first in self.causes for one in (first, *first.others)]:
-            report_error(str(cause), cause.excerpt)
+        report_all(*(one for first in self.causes for one in (first, *first.others)))
         if not self.causes:
             report_error(str(self))
 
@@ -214,6 +213,12 @@ def report_error(message: str, excerpt: str = "") -> None:
     print(f"{styled('error:', 'error', sys.stderr)} {printable(message)}", file=sys.stderr)
     for line in excerpt.splitlines():
         print(printable(line), file=sys.stderr)
+
+
+def report_all(*errors: str | SettingsError) -> None:
+    """Print errors, those of settings with the lines of the file."""
+    for error in errors:
+        report_error(str(error), "" if isinstance(error, str) else error.excerpt)
 
 
 def settings_for(resolver: Resolver, folder: str) -> Settings:

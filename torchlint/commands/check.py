@@ -18,7 +18,7 @@ from torchlint.commands import (
     SYNONYMS,
     UsageError,
     environment,
-    report_error,
+    report_all,
     report_evidence_problems,
     report_warning,
     settings_for,
@@ -80,8 +80,7 @@ def _show(options: argparse.Namespace, resolver: Resolver) -> int:
         show(resolver, (options.paths or ["."])[0], "text", sys.stdout)
         return CLEAN
     found = find_files(options.paths or ["."], resolver.for_folder)
-    for error in found.errors:
-        report_error(error)
+    report_all(*found.errors)
     for file in found.files:
         print(os.path.abspath(file.path))
     return FAULT if found.errors else CLEAN
