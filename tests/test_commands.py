@@ -143,6 +143,29 @@ def test_several_rules_are_explained_at_once(tmp_path: Path, torchlint_in: RunTo
     assert done.stderr.startswith("error: unknown rule `TL998`; did you mean ")
 
 
+def test_a_prefix_explains_all_rules_below_it(tmp_path: Path, torchlint_in: RunTorchlint) -> None:
+    done = torchlint_in(tmp_path, "explain", "tl40", "TL401")
+    codes = [line.split()[1] for line in done.stdout.splitlines() if line.startswith("# ")]
+    assert len(codes) > 2
+    assert codes == sorted(set(codes))
+    assert all(code.startswith("TL40") for code in codes)
+    for wrong in ("T", "TL99", "4", ""):
+        done = torchlint_in(tmp_path, "explain", wrong)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr.startswith(f"error: unknown rule `{wrong}`; ")
+
+
+def test_pages_are_given_to_programs(tmp_path: Path, torchlint_in: RunTorchlint) -> None:
+    listed = json.loads(torchlint_in(tmp_path, "rules", "--output-format", "json").stdout)
+    for command in ("explain", "rule"):
+        shown = json.loads(torchlint_in(tmp_path, command, "--output-format", "json", "TL1", "missing-eval").stdout)
+        assert [rule.pop("explanation").splitlines()[0] for rule in shown] == [
+            f"# {rule['code']} {rule['name']}" for rule in shown
+        ]
+        assert shown == [rule for rule in listed if rule["code"].startswith("TL1") or rule["name"] == "missing-eval"]
+    assert len(json.loads(torchlint_in(tmp_path, "explain", "--all", "--output-format=json").stdout)) == len(listed)
+
+
 def test_the_comparison_with_ruff_names_every_option() -> None:
     page = (Path(__file__).resolve().parent.parent / "docs" / "peers.md").read_text(encoding="utf-8")
     section = page.partition("## Options of ruff and torchlint\n")[2].partition("\n## ")[0]

@@ -265,17 +265,18 @@ def known_rules(options: argparse.Namespace) -> list[Rule]:
     return list(all_rules(settings_for(given_settings(options).resolver(), "").plugins))
 
 
-def rule_named(word: str, rules: Sequence[Rule]) -> Rule:
-    """The rule with that code or name. Raises UsageError."""
-    from torchlint.rule.registry import find_rule
+def rules_named(word: str, rules: Sequence[Rule]) -> list[Rule]:
+    """The rule with that code or name, or those whose codes begin with it. Raises UsageError."""
+    from torchlint.rule.registry import find_rule, rules_below
 
     rule = find_rule(rules, word)
-    if rule is None:
+    found = [rule] if rule is not None else rules_below(rules, word)
+    if not found:
         names = {name.lower(): name for rule in rules for name in (rule.code, rule.name)}
         close = difflib.get_close_matches(word.lower(), names, n=1)
         hint = f"did you mean `{names[close[0]]}`?" if close else "`torchlint rules` lists them"
         raise UsageError(f"unknown rule `{word}`; {hint}")
-    return rule
+    return found
 
 
 def report_evidence_problems() -> None:

@@ -8,7 +8,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from torchlint.commands import CLEAN, Parser, UsageError, known_rules, report_warning, rule_named
+from torchlint.commands import CLEAN, Parser, UsageError, known_rules, report_warning, rules_named
 
 if TYPE_CHECKING:
     from torchlint.measure.environment import Machine
@@ -26,7 +26,9 @@ def parser() -> Parser:
         "the results come first wherever torchlint shows or uses a speed-up. With a command, time the script that it "
         "runs, as it is and with fixes, in copies of its project.",
     )
-    parser.add_argument("rule", nargs="*", metavar="RULE", help="rules, such as TL101 or missing-eval (default: all)")
+    parser.add_argument(
+        "rule", nargs="*", metavar="RULE", help="codes, prefixes or names, such as TL101 (default: all)"
+    )
     parser.add_argument(
         "--device",
         choices=("auto", "cuda", "cpu"),
@@ -84,7 +86,7 @@ def _measure_pairs(options: argparse.Namespace) -> int:
 
     pairs = {pair.name: pair for pair in pairs_in(rule_folder(), "rule")}
     rules = known_rules(options) if options.rule else []
-    chosen = {name: pairs[name] for name in (_name_of(word, pairs, rules) for word in options.rule)} or pairs
+    chosen = {name: pairs[name] for word in options.rule for name in _names_of(word, pairs, rules)} or pairs
     try:
         machine = find_machine(options.device)
     except ValueError as error:
@@ -105,12 +107,13 @@ def _measure_pairs(options: argparse.Namespace) -> int:
     return CLEAN
 
 
-def _name_of(word: str, pairs: Mapping[str, Pair], rules: Sequence[Rule]) -> str:
-    """The name of a rule that has a pair. Raises UsageError."""
-    rule = rule_named(word, rules)
-    if rule.name not in pairs:
-        raise UsageError(f"{rule.code} has no example program to measure")
-    return rule.name
+def _names_of(word: str, pairs: Mapping[str, Pair], rules: Sequence[Rule]) -> list[str]:
+    """The names of those rules of a code, name or prefix that have a pair. Raises UsageError if none has."""
+    meant = rules_named(word, rules)
+    names = [rule.name for rule in meant if rule.name in pairs]
+    if not names:
+        raise UsageError(f"{', '.join(rule.code for rule in meant)} has no example program to measure")
+    return names
 
 
 def _tasks(pairs: Sequence[Pair], machine: Machine) -> list[Task]:

@@ -8,7 +8,7 @@
 _shtab_torchlint_subparsers=(check explain rules families config measure profile server clean generate-shell-completion version help)
 
 _shtab_torchlint_check_option_strings=(-h --help --color -V --version -w --watch --fix --no-fix --unsafe-fixes --no-unsafe-fixes --show-fixes --no-show-fixes --diff --fix-only --fixable --extend-fixable --unfixable --select --extend-select --ignore --extend-ignore --per-file-ignores --extend-per-file-ignores --preview --no-preview --target-torch --min-speedup --device --ignore-noqa --add-noqa --baseline --update-baseline --exclude --extend-exclude --respect-gitignore --no-respect-gitignore --force-exclude --no-force-exclude --stdin-filename --timeout --show-files --output-format -o --output-file --statistics --sort --profile --timing -v --verbose -q --quiet -s --silent --fail-on -e --exit-zero --exit-non-zero-on-fix -n --no-cache --cache-dir --config --isolated --show-settings --allow-plugins --isolated-files)
-_shtab_torchlint_explain_option_strings=(-h --help --color -v --verbose -q --quiet -s --silent --config --isolated --all)
+_shtab_torchlint_explain_option_strings=(-h --help --color -v --verbose -q --quiet -s --silent --config --isolated --all --output-format)
 _shtab_torchlint_rules_option_strings=(-h --help --color -v --verbose -q --quiet -s --silent --config --isolated --output-format)
 _shtab_torchlint_families_option_strings=(-h --help --color -v --verbose -q --quiet -s --silent --config --isolated --output-format)
 _shtab_torchlint_config_option_strings=(-h --help --color -v --verbose -q --quiet -s --silent --config --isolated --check --show --output-format)
@@ -77,6 +77,7 @@ _shtab_torchlint_check___output_format_choices=(full concise grouped json json-l
 _shtab_torchlint_check___sort_choices=(location gain)
 _shtab_torchlint_check___fail_on_choices=(warning info)
 _shtab_torchlint_explain___color_choices=(auto always never)
+_shtab_torchlint_explain___output_format_choices=(text json)
 _shtab_torchlint_rules___color_choices=(auto always never)
 _shtab_torchlint_rules___output_format_choices=(text json)
 _shtab_torchlint_families___color_choices=(auto always never)

@@ -132,7 +132,8 @@ _shtab_torchlint_explain_options=(
   "*--config[a settings file, or one setting in TOML]:FILE|KEY=VALUE:_files"
   "--isolated[ignore all settings files]"
   "--all[show the pages of all rules]"
-  "*:rules, such as TL101 or missing-eval:_torchlint_rule"
+  "--output-format[default\: text]:output_format:(text json)"
+  "*:codes, prefixes or names, such as TL101, TL1 or missing-eval:_torchlint_rule"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -198,7 +199,7 @@ _shtab_torchlint_measure_options=(
   "--steps[steps to compare (default\: 200)]:steps:"
   "--warmup[steps before these (default\: 20)]:warmup:"
   "--apply[apply the fixes that pay without asking]"
-  "*:rules, such as TL101 or missing-eval (default\: all):_torchlint_rule"
+  "*:codes, prefixes or names, such as TL101 (default\: all):_torchlint_rule"
 )
 
 # guard to ensure default positional specs are added only once per session
