@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from torchlint.cache.folder import CacheFolder
 from torchlint.server.documents import Snapshot
 from torchlint.settings.files import find_files, is_excluded
 from torchlint.settings.layers import Layer, SettingsError, layer_of
-from torchlint.settings.resolver import Resolver
+from torchlint.settings.resolver import Given, Resolver
 from torchlint.settings.settings import Settings
 
 
@@ -45,6 +45,7 @@ class Options:
 class Memory:
     """What outlives a change of settings."""
 
+    given: Given = field(default_factory=Given)  #: what the command line says
     last_good: dict[str, Settings] = field(default_factory=dict)  #: folder -> settings
     reported: set[str] = field(default_factory=set)  #: the problems that were reported
 
@@ -118,14 +119,15 @@ class Configuration:
     def _make_resolver(self, root: str) -> Resolver:
         given = self._options.configuration
         if isinstance(given, str):
-            return Resolver(config=os.path.join(root, os.path.expanduser(given)))
+            path = os.path.join(root, os.path.expanduser(given))
+            return replace(self.memory.given, config=path).resolver()
         layers: list[Layer] = []
         try:
             if given is not None:
                 layers.append(layer_of(given, "the editor's `configuration`", root, trusted=False))
         except SettingsError as error:
             self._problems.append(str(error))
-        return Resolver(layers)
+        return self.memory.given.resolver(above=layers)
 
 
 def _is_below(path: str, folder: str) -> bool:

@@ -24,6 +24,7 @@ from torchlint.server.configuration import Configuration, Memory, Options
 from torchlint.server.documents import folders_of, open_texts, open_uris, root_of, snapshot_of
 from torchlint.server.earlier import EarlierResults
 from torchlint.server.findings import SOURCE, by_document
+from torchlint.settings.resolver import Given
 
 #: An exception may show a whole syntax tree.
 _LONGEST_LINE = 2000
@@ -60,8 +61,8 @@ class Job:
 class TorchlintServer(LanguageServer):
     """Holds what is open, and the newest check of each."""
 
-    def __init__(self, *, caches: bool = True) -> None:
-        """``caches`` is whether results are kept between runs."""
+    def __init__(self, given: Given, *, caches: bool = True) -> None:
+        """``given`` is what the command line says; ``caches`` is whether results are kept between runs."""
         cells = types.NotebookDocumentFilterWithNotebook("*", [types.NotebookCellLanguage("python")])
         super().__init__(
             SOURCE,
@@ -73,7 +74,7 @@ class TorchlintServer(LanguageServer):
         self.worker = Worker(self.earlier.write)
         self.caches = caches
         self.options = Options()
-        self.configuration = Configuration(self.options, os.getcwd())
+        self.configuration = Configuration(self.options, os.getcwd(), Memory(given))
         self.generation = 0  #: counts changes of settings
         self.edits = 0  #: counts changes of open texts and of files
         self.was_shut_down = False
