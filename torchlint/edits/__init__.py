@@ -14,7 +14,7 @@ from torchlint.edits.calls import (
     set_argument,
     unwrap,
 )
-from torchlint.edits.imports import insert_behind_imports, name_module, remove_imported_name
+from torchlint.edits.imports import insert_behind_imports, name_functional, name_module, remove_imported_name
 from torchlint.edits.process_settings import insert_setting
 from torchlint.edits.statements import (
     decorate,
@@ -54,6 +54,7 @@ __all__ = [
     "insert_behind_imports",
     "insert_setting",
     "name_argument",
+    "name_functional",
     "name_module",
     "newline_of",
     "prepend_argument",
