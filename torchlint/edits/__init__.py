@@ -13,6 +13,7 @@ from torchlint.edits.calls import (
     remove_method_call,
     set_argument,
     unwrap,
+    without_option,
 )
 from torchlint.edits.imports import insert_behind_imports, name_functional, name_module, remove_imported_name
 from torchlint.edits.process_settings import insert_setting
@@ -70,5 +71,6 @@ __all__ = [
     "unbracketed",
     "unwrap",
     "with_unused_imports",
+    "without_option",
     "wrap_in_with",
 ]
