@@ -304,6 +304,21 @@ def root_of(node: ast.expr) -> str:
     return node.id if isinstance(node, ast.Name) else ""
 
 
+def bare(
+    node: ast.expr, methods: Collection[str], attributes: Collection[str] = _NOTHING, *, items: bool = False
+) -> ast.expr:
+    """``x`` of ``x.data.detach().cpu()``: what these methods and attributes are of; with ``items`` also of ``x[0]``."""
+    while True:
+        if isinstance(node, ast.Attribute) and node.attr in attributes:
+            node = node.value
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in methods:
+            node = node.func.value
+        elif items and isinstance(node, ast.Subscript):
+            node = node.value
+        else:
+            return node
+
+
 def called_name(call: ast.Call) -> str:
     """``mul_`` of ``batch[0].mul_(2)``, ``f`` of ``f()``; "" where what is called has no name of its own."""
     if isinstance(call.func, ast.Attribute):
