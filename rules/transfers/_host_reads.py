@@ -310,9 +310,9 @@ class HostReads:
         return is_sum and self._tensors.is_scalar(bare(copy))
 
     def _is_copied(self, node: cst.BaseExpression) -> bool:
-        """``x.detach().cpu().numpy()``."""
+        """``x.cpu().numpy()`` or ``x.detach()``, which only tensors have."""
         while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
-            if self._is_copy(node):
+            if self._is_copy(node) or node.func.attr.value == "detach":
                 return True
             node = node.func.value
         return False

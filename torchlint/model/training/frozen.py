@@ -168,13 +168,16 @@ class Frozen:
         return off, on
 
     def _is_false(self, node: cst.BaseExpression) -> bool:
-        """Whether it is False, or a parameter that is False by default and that no call passes."""
+        """Whether it is False, or a parameter of a constructor that is False by default and that no call passes."""
         if dotted_name(node) == "False":
             return True
         bound = self._module.names.bindings(node) if isinstance(node, cst.Name) else []
         params = [item.node for item in bound if isinstance(item.node, cst.Param)]
         if len(params) != 1 or len(bound) != 1 or dotted_name(params[0].default) != "False":
             return False
+        owner = owner_of(self._module.tree, params[0])
+        if owner is None or owner.name.value != "__init__":
+            return False  # a method that switches them off or on
         given = self._module.passed_by_all(params[0])
         return all(item is None or dotted_name(item) == "False" for item in given)
 
