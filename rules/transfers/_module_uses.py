@@ -9,6 +9,7 @@ import libcst as cst
 from torchlint.model.module import Module
 from torchlint.model.program.dispatch import Dispatch
 from torchlint.model.program.stores import Stores
+from torchlint.model.semantics.knowledge import ADDING, Kind
 from torchlint.model.syntax.dotted import dotted_name, prefixes
 from torchlint.model.syntax.parameters import parameters_of
 from torchlint.model.tensors.aliases import Origin
@@ -22,6 +23,8 @@ _READING = frozenset(
 )
 #: How the names of functions begin that only read what they are given.
 _READERS = ("builtins.isinstance", "builtins.len", "builtins.print", "torch.save", "torch.nn.utils.clip_grad_")
+#: Kinds of objects that move no module.
+_WITHOUT_MODULES = (Kind.OPTIMIZER, Kind.TENSOR, Kind.NUMBER, Kind.STRING)
 #: A module is followed through this many calls.
 _DEPTH = 2
 
@@ -39,14 +42,36 @@ class ModuleUses:
 
         The device has to be the same as well: no method of its object is called in the loop.
         """
-        own = self._tree.statement_of(move.call)
-        if not self._only_reads(loop, self._aliases.of(move.source), own, _DEPTH):
+        own, origins = self._tree.statement_of(move.call), self._aliases.of(move.source)
+        if not self._only_reads(loop, origins, own, _DEPTH):
+            return False
+        keepers = list(self._keepers(self._module.function_of(loop) or self._module.root, origins))
+        if any(self._aliases.shared(name, keepers) for name in self._tree.inside(loop, cst.Name)):
             return False
         owners = {dotted_name(part) for part in prefixes(move.target.value)} if move.target is not None else set()
         owners -= {"self", None}
         calls = [call for call in self._tree.calls_in(loop) if not self._tree.within(call, own)]
         passed = (item for call in calls for item in (*prefixes(call.func), *(given.value for given in call.args)))
         return owners.isdisjoint(map(dotted_name, passed))
+
+    def _keepers(self, home: cst.CSTNode, origins: Sequence[Origin]) -> Iterator[Origin]:
+        """Other objects that a function or file puts the module into: ``saver`` of ``saver = Saver(model)``."""
+        for node in self._tree.inside(home, cst.Assign):
+            if self._aliases.shared(node.value, origins):
+                containers = (part for item in node.targets for part in prefixes(item.target))
+                yield from (origin for part in containers for origin in self._aliases.of(part))
+        for call in self._tree.calls_in(home):
+            if not any(self._aliases.shared(item.value, origins) for item in call.args):
+                continue
+            if isinstance(call.func, cst.Attribute) and call.func.attr.value in ADDING:
+                yield from self._aliases.of(call.func.value)
+            statement = self._tree.parent(call)
+            if not isinstance(statement, cst.Assign) or (self._module.name_of(call.func) or "").startswith("torch."):
+                continue
+            for item in statement.targets if self._module.value(call).kind not in _WITHOUT_MODULES else ():
+                if isinstance(item.target, cst.Name):
+                    bound = self._module.names.bindings(item.target)
+                    yield from (Origin(one, (), item.target) for one in bound if one.node is statement)
 
     def _only_reads(self, place: cst.CSTNode, origins: Sequence[Origin], own: cst.CSTNode | None, depth: int) -> bool:
         """Whether all uses in a place of what ``origins`` are, apart from the statement ``own``, change nothing."""
