@@ -61,12 +61,14 @@ def host_write(module: Module, move: Move) -> cst.CSTNode | None:
     home = module.function_of(move.call)
     begin = module.tree.index(move.call)
     statement = module.tree.statement_of(move.call)
-    parts = module.fact(BatchParts)
-    for target, held in module.fact(Writes).on(move.source, home or module.root):
+    parts, writes = module.fact(BatchParts), module.fact(Writes)
+    origins = writes.aliases.of(move.source)
+    for target, held in writes.on(move.source, home or module.root):
         if isinstance(statement, cst.Assign) and module.tree.within(target, statement):
             continue  # `batch[i] = batch[i].cuda()` writes to a list
         if module.tree.index(target) <= begin or module.function_of(target) is not home:
             continue
-        if any(parts.may_be_part(item.node) for item in held):
+        is_kept = not any(item.overlaps(origin) for item in held for origin in origins)  # by another object
+        if is_kept or any(parts.may_be_part(item.node) for item in held):
             return target
     return None

@@ -9,7 +9,7 @@ import libcst as cst
 from torchlint.model.module import Module
 from torchlint.model.program.dispatch import Dispatch
 from torchlint.model.program.stores import Stores
-from torchlint.model.semantics.knowledge import ADDING, Kind
+from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.dotted import dotted_name, prefixes
 from torchlint.model.syntax.parameters import parameters_of
 from torchlint.model.tensors.aliases import Origin
@@ -56,17 +56,12 @@ class ModuleUses:
 
     def _keepers(self, home: cst.CSTNode, origins: Sequence[Origin]) -> Iterator[Origin]:
         """Other objects that a function or file puts the module into: ``saver`` of ``saver = Saver(model)``."""
-        for node in self._tree.inside(home, cst.Assign):
-            if self._aliases.shared(node.value, origins):
-                containers = (part for item in node.targets for part in prefixes(item.target))
-                yield from (origin for part in containers for origin in self._aliases.of(part))
+        yield from self._module.fact(Moves).keepers(home, origins)
         for call in self._tree.calls_in(home):
-            if not any(self._aliases.shared(item.value, origins) for item in call.args):
-                continue
-            if isinstance(call.func, cst.Attribute) and call.func.attr.value in ADDING:
-                yield from self._aliases.of(call.func.value)
             statement = self._tree.parent(call)
             if not isinstance(statement, cst.Assign) or (self._module.name_of(call.func) or "").startswith("torch."):
+                continue
+            if not any(self._aliases.shared(item.value, origins) for item in call.args):
                 continue
             for item in statement.targets if self._module.value(call).kind not in _WITHOUT_MODULES else ():
                 if isinstance(item.target, cst.Name):

@@ -9,6 +9,7 @@ from typing import TypeAlias
 import libcst as cst
 
 from torchlint.model.forest import Forest
+from torchlint.model.program.dispatch import Dispatch
 from torchlint.model.program.stores import Stores
 from torchlint.model.semantics.iterables import iterables
 from torchlint.model.syntax.binding_kinds import BindingKind
@@ -128,6 +129,11 @@ class Aliases:
         elif isinstance(call.func, cst.Attribute) and called_name(call) in ("get", "pop", "values", "items"):
             key = _token(given) if given is not None else None
             yield call.func.value, (key, *path) if called_name(call) in ("get", "pop") else path
+        elif given is not None:
+            for function in self._module.fact(Dispatch).functions(call):
+                same = self._module.values.handed_back.same(call, function, self._module.values)
+                if same is not None:
+                    yield same, path
 
     def _stored(self, node: cst.Attribute | cst.Subscript) -> Iterator[cst.BaseExpression]:
         """What the function around an attribute or item assigns to it."""

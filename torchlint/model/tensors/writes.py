@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.program.dispatch import Dispatch
-from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.semantics.knowledge import ADDING, Kind
 from torchlint.model.syntax.calls import changes_in_place, keyword
 from torchlint.model.syntax.dotted import PARTS_AND_RESULTS, called_name, index_of, prefixes
 from torchlint.model.syntax.literals import is_true
@@ -71,9 +72,22 @@ class Effects(ForestFact):
         for target in self._direct_in(place):
             if shared := self.aliases.shared(target, origins):
                 yield target, shared
+        home = place if isinstance(place, cst.FunctionDef) else self._module.function_of(place) or place
+        kept = (*origins, *self.keepers(home, origins))
         for call in self._module.tree.calls_in(place):
-            if self._is_run_in(call, place) and (shared := self._through(call, origins)):
+            if self._is_run_in(call, place) and (shared := self._through(call, kept)):
                 yield call, shared
+
+    def keepers(self, home: cst.CSTNode, origins: Sequence[Origin]) -> Iterator[Origin]:
+        """The attributes and items of other objects that a function or file sets to an object: ``keeper.x = x``."""
+        for node in self._module.tree.inside(home, cst.Assign):
+            targets = [item.target for item in node.targets if not isinstance(item.target, cst.Name)]
+            if targets and self.aliases.shared(node.value, origins):
+                yield from (origin for target in targets for origin in self.aliases.of(target))
+        for call in self._module.tree.calls_in(home):
+            if isinstance(call.func, cst.Attribute) and call.func.attr.value in ADDING:
+                if any(self.aliases.shared(item.value, origins) for item in call.args):
+                    yield from (replace(one, path=(*one.path, None)) for one in self.aliases.of(call.func.value))
 
     def _through(self, call: cst.Call, origins: Sequence[Origin]) -> list[Origin]:
         """The names in a call of ``origins`` that functions of the program which it runs affect."""
