@@ -23,6 +23,8 @@ VIEWS = frozenset(
     "select split squeeze swapaxes swapdims t tensor_split transpose unbind unflatten unfold unsqueeze view "
     "view_as".split()
 )
+#: Methods that return the tensor itself if it has their format.
+_CASTS = frozenset({"bfloat16", "double", "float", "half", "int", "long"})
 _VIEW_ATTRIBUTES = frozenset({"data", "T", "mT", "H", "mH", "real", "imag"})
 _VIEWING = frozenset(f"torch.{name}" for name in VIEWS) | {
     "torch.as_tensor",
@@ -47,8 +49,6 @@ _OF_MODULES = frozenset(
 _MOVING = frozenset({"cpu", "cuda", "to", "to_empty"})
 #: A call is followed through this many functions.
 _DEPTH = 2
-#: A function that calls more functions than this is not followed further.
-_MAX_CALLS = 64
 _AFFECTING = (cst.AugAssign, cst.Assign, cst.Call)
 
 
@@ -130,7 +130,7 @@ class Effects(ForestFact):
         params = set(parameters_of(function))
         targets: list[tuple[cst.BaseExpression, Path]] = [(target, ()) for target in self._direct_in(function)]
         calls = self._module.tree.calls_in(function.body) if depth > 0 else []
-        for call in calls if len(calls) <= _MAX_CALLS else ():
+        for call in calls:
             given = (call.func, *(item.value for item in call.args))
             if any(self._parameters(item, params) for part in given for item in _owners(part)):
                 targets += self.affected_by(call, depth)
@@ -154,7 +154,7 @@ class Writes(Effects):
     """What changes tensors and arrays in place."""
 
     def __init__(self, module: Forest) -> None:
-        super().__init__(module, Aliases(module, VIEWS, _VIEW_ATTRIBUTES, _VIEWING))
+        super().__init__(module, Aliases(module, VIEWS | _CASTS, _VIEW_ATTRIBUTES, _VIEWING))
 
     def by(self, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
         """The tensors that a statement or call changes in place by itself: ``x += 1``, ``x[0] = 1``, ``x.add_(1)``."""
