@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from whole_program import DATA, ENGINE, MAIN, codes, rows, write
+from whole_program import DATA, ENGINE, MAIN, codes, found, rows, write
 
 PARALLEL = """\
 import torch
@@ -492,3 +492,74 @@ def test_a_wrapper_that_a_function_of_another_file_fills_for_a_test_is_silent(
     (tmp_path / "loading.py").write_text(LOADING.replace("{method}", method))
     (tmp_path / "main.py").write_text(SCORING)
     assert rows(tmp_path, "main", "TL811") == expected
+
+
+WRITING = """\
+def shown(images):
+    return images.mean(dim=0)
+
+
+def masked(images):
+    erase(images)
+
+
+def erase(images):
+    images[:, 0] = 0
+"""
+MASKED = """\
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+from writing import masked, shown
+
+
+def train(model, images):
+    for (batch,) in DataLoader(TensorDataset(images), batch_size=4, num_workers=4, pin_memory=True):
+        {name}(batch.view(4, -1))
+        copied = batch.cuda()
+        {name}(batch.view(4, -1))
+        model(copied)
+
+
+if __name__ == "__main__":
+    train(torch.nn.Linear(8, 4), torch.rand(64, 8))
+"""
+
+
+@pytest.mark.parametrize(("name", "expected"), [("masked", "unsafe"), ("shown", "safe")])
+def test_a_function_of_another_file_writes_to_the_batch(tmp_path: Path, name: str, expected: str) -> None:
+    write(tmp_path, writing=WRITING, main=MASKED.replace("{name}", name))
+    fixes = [item.fix for item in found(tmp_path / "main.py") if item.code == "TL204"]
+    assert [fix and fix.applicability.value for fix in fixes] == [expected]
+
+
+KEEPING = """\
+import torch
+
+
+def save(network):
+    torch.save(network{method}.state_dict(), "network.pt")
+"""
+SAVED = """\
+import torch
+from keeping import save
+
+
+def train(loader, optimizer):
+    network = torch.nn.Linear(8, 4)
+    for x, y in loader:
+        network.cuda()
+        torch.nn.functional.cross_entropy(network(x.cuda()), y.cuda()).backward()
+        optimizer.step()
+        save(network)
+
+
+if __name__ == "__main__":
+    train([], None)
+"""
+
+
+@pytest.mark.parametrize(("method", "expected"), [(".cpu()", []), ("", ["safe"])])
+def test_a_function_of_another_file_moves_the_network(tmp_path: Path, method: str, expected: list[str]) -> None:
+    write(tmp_path, keeping=KEEPING.replace("{method}", method), main=SAVED)
+    fixes = [item.fix for item in found(tmp_path / "main.py") if item.code == "TL208"]
+    assert [fix and fix.applicability.value for fix in fixes] == expected

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
 from operator import itemgetter
 
 import libcst as cst
@@ -11,11 +10,10 @@ import libcst as cst
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.binding_kinds import BindingKind
-from torchlint.model.syntax.calls import changes_in_place
-from torchlint.model.syntax.dotted import base_of, called_name
-from torchlint.model.syntax.literals import is_true
+from torchlint.model.syntax.dotted import base_of
 from torchlint.model.syntax.scopes import Binding
 from torchlint.model.syntax.suspension import suspension_in
+from torchlint.model.tensors.writes import Writes
 from torchlint.model.training.gradients import LEAVING
 from torchlint.model.training.outputs import Outputs
 
@@ -59,25 +57,39 @@ class InferenceTensors:
         found = [
             node
             for _, node, name in changes[begin:end]
-            if not self._tree.within(node, body) and self._is_created_in(name, body, runs)
+            if not self._tree.within(node, body) and self._is_created_in(name, body, runs) and self._changes(node, name)
         ]
         return min(found, key=self._tree.index, default=None)
 
     def _changes_in(self, home: cst.CSTNode) -> list[tuple[int, cst.CSTNode, cst.Name]]:
-        """What changes a tensor in place in a function or file, by where the tensor may be from.
+        """What may change a tensor in place in a function or file, by where the tensor may be from.
 
         Each with the index of a binding that it may see, which sorts them, and the name of the tensor.
         """
         if home not in self._known:
-            changed = ((node, _owner(item)) for node in self._tree.nodes_in(home) for item in _changed_by(node))
-            found = (
+            writes = self._module.fact(Writes)
+            found = dict.fromkeys(
                 (self._tree.index(bound.node), node, name)
-                for node, name in changed
-                if name is not None
+                for node in self._tree.nodes_in(home)
+                for item in (*writes.by(node), *(given.value for given in getattr(node, "args", ())))
+                for name in self._names(item)
                 for bound in self._module.values.reaching.of(name)
             )
             self._known[home] = sorted(found, key=itemgetter(0))
         return self._known[home]
+
+    def _names(self, changed: cst.BaseExpression) -> set[cst.Name]:
+        """The names of the tensor that an expression is, or is a part or a view of."""
+        origins = self._module.fact(Writes).aliases.of(changed)
+        bases = {base_of(changed), *(base_of(origin.node) for origin in origins)}
+        return {base for base in bases if isinstance(base, cst.Name)}
+
+    def _changes(self, node: cst.CSTNode, name: cst.Name) -> bool:
+        """Whether a statement or call changes the tensor of this name, or a function of the program that it calls."""
+        writes = self._module.fact(Writes)
+        if any(name in self._names(item) for item in writes.by(node)):
+            return True
+        return isinstance(node, cst.Call) and any(name in self._names(item) for item, _ in writes.affected_by(node))
 
     def _is_created_in(self, name: cst.Name, body: cst.CSTNode, runs: set[cst.CSTNode]) -> bool:
         """Whether ``name`` may contain a tensor that ``body`` created from one of ``runs``."""
@@ -95,27 +107,3 @@ class InferenceTensors:
     def _carries(self, binding: Binding, runs: set[cst.CSTNode]) -> bool:
         value = binding.node.value if isinstance(binding.node, cst.AugAssign) else binding.value
         return value is not None and self._module.fact(Outputs).carries(value, runs, LEAVING)
-
-
-def _changed_by(node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
-    """The expressions whose tensor a statement or call changes in place."""
-    if isinstance(node, cst.AugAssign):
-        yield node.target
-    elif isinstance(node, cst.Assign):
-        yield from (item.target for item in node.targets if isinstance(item.target, cst.Subscript))
-    elif isinstance(node, cst.Call):
-        method = called_name(node)
-        if isinstance(node.func, cst.Attribute) and changes_in_place(method):
-            yield node.func.value
-        for argument in node.args:
-            word = argument.keyword.value if argument.keyword is not None else ""
-            if word == "out":
-                yield argument.value
-            elif word == "inplace" and is_true(argument.value):
-                yield node.args[0].value
-
-
-def _owner(node: cst.BaseExpression) -> cst.Name | None:
-    """The name of the tensor that an expression is, or is a part or a view of."""
-    base = base_of(node)
-    return base if isinstance(base, cst.Name) else None

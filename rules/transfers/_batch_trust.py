@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import libcst as cst
 
 from torchlint.model.data.batch_parts import BatchParts
@@ -11,9 +9,10 @@ from torchlint.model.data.datasets import Datasets
 from torchlint.model.data.loading import Loading
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
-from torchlint.model.syntax.calls import Call, changes_in_place
+from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.dotted import called_name
 from torchlint.model.tensors.placement import Move
+from torchlint.model.tensors.writes import Writes
 
 #: Kinds of items that the default collation converts to tensors, and kinds that are never moved.
 _PLAIN = (Kind.TENSOR, Kind.ARRAY, Kind.NUMBER, Kind.STRING)
@@ -60,47 +59,16 @@ def _is_plain(module: Module, node: cst.BaseExpression) -> bool:
 def host_write(module: Module, move: Move) -> cst.CSTNode | None:
     """What writes to the CPU tensor after ``move`` is queued, in the same function; None if nothing does."""
     home = module.function_of(move.call)
-    held = _whole(move.source)
     begin = module.tree.index(move.call)
     statement = module.tree.statement_of(move.call)
-    for target in _written(module, home or module.root):
+    parts, writes = module.fact(BatchParts), module.fact(Writes)
+    origins = writes.aliases.of(move.source)
+    for target, held in writes.on(move.source, home or module.root):
         if isinstance(statement, cst.Assign) and module.tree.within(target, statement):
             continue  # `batch[i] = batch[i].cuda()` writes to a list
         if module.tree.index(target) <= begin or module.function_of(target) is not home:
             continue
-        if _overlap(module.code(held), module.code(target)) and module.fact(BatchParts).may_be_part(_whole(target)):
+        is_kept = not any(item.overlaps(origin) for item in held for origin in origins)  # by another object
+        if is_kept or any(parts.may_be_part(item.node) for item in held):
             return target
     return None
-
-
-def _written(module: Module, place: cst.CSTNode) -> Iterator[cst.BaseExpression]:
-    """The tensors that statements and calls in ``place`` may write to in place."""
-    for node in module.tree.nodes_in(place):
-        if isinstance(node, cst.AugAssign):
-            yield _whole(node.target)
-        elif isinstance(node, cst.AssignTarget) and isinstance(node.target, cst.Subscript):
-            yield _whole(node.target.value)
-        elif isinstance(node, cst.Call):
-            name = called_name(node)
-            if changes_in_place(name):
-                if isinstance(node.func, cst.Attribute):
-                    yield _whole(node.func.value)
-                yield from (_whole(item.value) for item in node.args[:1])
-            yield from (_whole(item.value) for item in node.args if item.keyword and item.keyword.value == "out")
-
-
-def _whole(node: cst.BaseExpression) -> cst.BaseExpression:
-    """``x`` of ``x.view(-1)`` and ``x.data``: the same memory."""
-    while True:
-        if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
-            node = node.func.value
-        elif isinstance(node, cst.Attribute) and node.attr.value in ("data", "T", "mT"):
-            node = node.value
-        else:
-            return node
-
-
-def _overlap(first: str, second: str) -> bool:
-    """Whether one of two expressions is the other or a part of it: ``batch`` and ``batch["image"]``."""
-    short, long = sorted((first, second), key=len)
-    return long.startswith(short) and long[len(short) :][:1] in ("", ".", "[")

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import libcst as cst
 
 from torchlint import edits
 from torchlint.model.module import Module
+from torchlint.model.semantics.knowledge import ADDING
 from torchlint.model.syntax.calls import keyword
-from torchlint.model.syntax.dotted import dotted_name
+from torchlint.model.syntax.dotted import called_name, dotted_name
 from torchlint.model.tensors.placement import Placement
+from torchlint.model.tensors.writes import Writes
 from torchlint.rule import Applicability, Fix
 
-from ._constant_values import ConstantValues, is_changed_at
+from ._constant_values import ConstantValues
 from ._constants import Upload
 from ._known_devices import is_known_device
+
+#: Functions and methods that put what they are given into an object or container.
+_KEEPING = ADDING | {"register_buffer", "setattr"}
 
 
 def fix_of(module: Module, upload: Upload) -> Fix | None:
@@ -144,16 +151,39 @@ def _is_literal(data: cst.BaseExpression) -> bool:
 
 
 def _is_changed(module: Module, statement: cst.Assign, name: str) -> bool:
-    """Whether the function binds the name again, or writes to the tensor."""
+    """Whether the function binds the name again, writes to the tensor, returns it, or keeps it elsewhere."""
     function = module.function_of(statement)
     if function is None or len(module.tree.scopes[function].bindings.get(name, ())) != 1:
         return True
-    for use in module.tree.names.get(name, ()):
-        if not module.tree.within(use, function.body):
-            continue
-        if is_changed_at(module.tree, use) or isinstance(module.tree.parent(use), (cst.AugAssign, cst.Return)):
-            return True
-    return False
+    target = statement.targets[0].target
+    writes = module.fact(Writes)
+    return any(writes.on(target, function)) or any(
+        writes.aliases.shared(part, writes.aliases.of(target))
+        for node in module.tree.nodes_in(function.body)
+        for kept in _kept_by(node)
+        for part in _parts_of(kept)
+    )
+
+
+def _kept_by(node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
+    """What a statement or call returns or puts into an object or a container."""
+    if isinstance(node, (cst.Return, cst.Yield)):
+        if isinstance(node.value, cst.BaseExpression):
+            yield node.value
+    elif isinstance(node, cst.Assign):
+        if not all(isinstance(item.target, cst.Name) for item in node.targets):
+            yield node.value
+    elif isinstance(node, cst.Call) and called_name(node) in _KEEPING:
+        yield from (item.value for item in node.args)
+
+
+def _parts_of(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """``node``, or the elements of the tuples, lists and dictionaries that it is written as."""
+    if isinstance(node, (cst.Tuple, cst.List, cst.Dict, cst.Set)):
+        for element in node.elements:
+            yield from _parts_of(element.value)
+    else:
+        yield node
 
 
 def _is_chained(module: Module, node: cst.CSTNode, whole: cst.BaseExpression) -> bool:

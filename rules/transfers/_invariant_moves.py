@@ -13,6 +13,7 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Device, Role
 from torchlint.model.syntax.dotted import base_of, dotted_name, last_part
 from torchlint.model.tensors.placement import Move, Placement
+from torchlint.model.tensors.writes import Moves
 from torchlint.model.training.iterations import Iterations
 from torchlint.model.training.loops import LoopKind, Loops
 from torchlint.model.training.purpose import Purposes
@@ -21,6 +22,7 @@ from torchlint.model.training.step_places import StepPlaces
 from ._host_tensors import HostTensors
 from ._indirect import IndirectMoves
 from ._kept_on_host import KeptOnHost
+from ._module_uses import ModuleUses
 from ._repeated_modules import LOADING, RepeatedModules
 
 
@@ -34,6 +36,7 @@ class InvariantMove:
     statement: (
         cst.Expr | cst.Assign | None
     )  #: the statement that only moves a module, which may be in front of the loop
+    is_plain: bool = False  #: whether nothing that the loop does may move the module or replace its parts
 
 
 class InvariantMoves:
@@ -92,7 +95,9 @@ class InvariantMoves:
         if value.kind in (Kind.MODULE, Kind.LOSS) and (value.sure or self._is_called(move.source, loop)):
             if not self._is_one_module(move, loop) or self._grows(move.source, loop):
                 return None
-            return InvariantMove(move.call, loop, True, self._statement(move, loop))
+            statement = self._statement(move, loop)
+            is_plain = statement is not None and self._module.fact(ModuleUses).are_plain(move, loop)
+            return InvariantMove(move.call, loop, True, statement, is_plain)
         if value.kind is not Kind.TENSOR or not value.sure or value.role is Role.BATCH:
             return None
         if not self._module.fact(Invariance).is_invariant(move.source, loop) or not self._module.fact(
@@ -134,8 +139,14 @@ class InvariantMoves:
         return self._module.fact(Invariance).is_invariant(target, loop)
 
     def _moves_again(self, move: Move, loop: cst.CSTNode) -> bool:
-        """Whether the loop moves the same object elsewhere, as to the CPU between two uses, or loads it."""
-        text = dotted_name(move.source)
+        """Whether the loop moves the same object elsewhere, as to the CPU between two uses, or loads it.
+
+        So may a function that it calls, or another name of the object.
+        """
+        text, own = dotted_name(move.source), self._tree.statement_of(move.call)
+        for target, _ in self._module.fact(Moves).on(move.source, loop):
+            if not self._tree.within(target, own) and not self._tree.exclusive(target, move.call):
+                return True
         for call in self._tree.calls_in(loop):
             func = call.func
             if call is move.call or not isinstance(func, cst.Attribute):

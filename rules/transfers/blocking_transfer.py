@@ -61,7 +61,7 @@ class BlockingTransfer(Rule):
     keeps named tuples and classes derived from dict. Otherwise, or with a `collate_fn`, it is unsafe: the batch may be
     an object of your own whose `to()` does not accept `non_blocking`. No fix is offered if the same call also moves a
     network, whose `cuda()` does not accept it. The fix is also unsafe if the function writes to the CPU batch after the
-    copy: the GPU may then see the new values.
+    copy, also through a view, another name or a function of the program: the GPU may then see the new values.
 
     ## When to ignore
     Ignore it if the CPU batch is overwritten directly after the copy, also by other code.

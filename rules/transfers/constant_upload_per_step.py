@@ -62,8 +62,9 @@ class ConstantUploadPerStep(Rule):
     Safe or unsafe: safe for a single number, for which `torch.full` makes the same tensor on the device; unsafe there
     if only the name of a variable says that it is a device. Unsafe for a list in a method of a network, which becomes
     a buffer: `model.half()` converts a buffer, and it is where the network is, not where the input is. With
-    `persistent=False` the keys of `state_dict()` stay the same. No fix is offered where the tensor is written to or
-    returned, where the data uses other names, in loops, and if the tensor has a name before it is moved.
+    `persistent=False` the keys of `state_dict()` stay the same. No fix is offered where the tensor is written to (also
+    by a view or a function of the program), returned or kept, where the data uses other names, in loops, and if the
+    tensor has a name before it is moved.
 
     ## When to ignore
     When the code runs on the CPU only, or a step takes so long that one wait does not matter.

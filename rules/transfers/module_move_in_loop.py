@@ -63,9 +63,12 @@ class ModuleMoveInLoop(Rule):
     ```
 
     ## Fix safety
-    Safe or unsafe: safe for a statement that moves a module, and that is moved before the loop. A fix is offered if the
-    iteration does not use the module before it is moved. No fix is offered for tensors: move them once, before the
-    loop, under another name, or register them as buffers: `self.register_buffer("mean", mean, persistent=False)`.
+    Safe or unsafe: the fix puts a statement that moves a module before the loop. It is safe if the loop only calls the
+    module, reads from it, and runs methods such as `train()`, `parameters()` and `zero_grad()`, or functions of the
+    program that do no more. Otherwise it is unsafe: the loop may move the module or replace parts of it. A fix is
+    offered if the iteration does not use the module before it is moved. No fix is offered for tensors: move them once,
+    before the loop, under another name, or register them as buffers:
+    `self.register_buffer("mean", mean, persistent=False)`.
 
     ## When to ignore
     When the loop has only a few iterations.
@@ -115,4 +118,7 @@ class ModuleMoveInLoop(Rule):
         inserted = None if "\n" in text else edits.insert_before(module, found.loop, text)
         if removed is None or inserted is None:
             return None
-        return Fix("move the module before the loop", (*inserted, *removed), Applicability.SAFE)
+        message, changes = "move the module before the loop", (*inserted, *removed)
+        if found.is_plain:
+            return Fix(message, changes, Applicability.SAFE)
+        return Fix(message, changes, Applicability.UNSAFE, "the loop may move the module or replace parts of it")
