@@ -62,6 +62,8 @@ class WastefulProducts:
             return self._trace(call, given[0])
         if name in ("torch.diag", "torch.diagonal") and len(given) == 1 == len(call.args):
             return self._diagonal(call, given[0], certain=name == "torch.diagonal")
+        if name is None and isinstance(call.func, cst.Attribute) and call.func.attr.value == "diag" and not call.args:
+            return self._diagonal(call, call.func.value, certain=False)
         return self._sort(call)
 
     def _sort(self, call: cst.Call) -> Waste | None:

@@ -28,7 +28,7 @@ class WastefulLinalg(Rule):
 
     - `x @ torch.diag(d)`, `torch.diag(d) @ x` and the same with `torch.diag_embed`, `torch.mm` or `torch.matmul`, also
       where the diagonal matrix has a name, in code that runs once per batch;
-    - `torch.trace(a @ b)`, `torch.diagonal(a @ b)` and `torch.diag(a.mm(b))`;
+    - `torch.trace(a @ b)`, `torch.diagonal(a @ b)`, `torch.diag(a.mm(b))` and `a.mm(b).diag()`;
     - `torch.inverse(a) @ b` and `torch.linalg.inv(a) @ b`;
     - `x.argsort(descending=True)[:5]`, `torch.sort(x, dim=1)[0][:, :k]` and `x.sort(dim=1)[1][:, 0]`, also where later
       statements take the first items, and nothing else, of a sort with a name.
