@@ -38,7 +38,7 @@ class Import:
 
 
 @dataclass(frozen=True)
-class Binding:
+class TopLevelBinding:
     """One top-level statement that binds a name."""
 
     kind: DefinitionKind
@@ -68,7 +68,7 @@ class Facts:
 
     pieces: Pieces = Pieces()
     imports: tuple[Import, ...] = ()  #: relative ones as they are written
-    bindings: dict[str, tuple[Binding, ...]] = field(default_factory=dict)
+    bindings: dict[str, tuple[TopLevelBinding, ...]] = field(default_factory=dict)
     stars: tuple[Import, ...] = ()  #: star imports at the top level
     #: by name the rows of the top-level statements that store something on what it names, call a method of it, or bind
     #: it as a ``global``
@@ -122,10 +122,10 @@ def is_type_checking(test: ast.expr) -> bool:
     )
 
 
-def _at(binding: Binding, row: int) -> Binding:
+def _at(binding: TopLevelBinding, row: int) -> TopLevelBinding:
     if binding.row == row:
         return binding
-    return Binding(binding.kind, row, binding.imported)
+    return TopLevelBinding(binding.kind, row, binding.imported)
 
 
 def _pieces(starts: list[int], firsts: Sequence[int], begins: Sequence[int]) -> Pieces:
@@ -156,7 +156,7 @@ class _Reader:
 
     def __init__(self, globals_: _Rows) -> None:
         self._globals = globals_  #: the rows that may contain ``global``
-        self.bindings: dict[str, list[Binding]] = {}
+        self.bindings: dict[str, list[TopLevelBinding]] = {}
         self.imports: list[Import] = []
         self.uses: dict[str, list[int]] = {}
         self._is_script = False  #: whether an import does not run the current statement
@@ -189,7 +189,7 @@ class _Reader:
         """What one statement binds, without those in it."""
 
         def bind(name: str, kind: DefinitionKind, imported: Import | None = None) -> None:
-            self.bindings.setdefault(name, []).append(Binding(kind, row, imported))
+            self.bindings.setdefault(name, []).append(TopLevelBinding(kind, row, imported))
 
         targets: Iterable[ast.expr] = ()
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):

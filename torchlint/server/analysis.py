@@ -26,7 +26,7 @@ from torchlint.settings.resolver import Resolver
 from torchlint.settings.settings import Settings
 from torchlint.source.parsing import ParseError, check_syntax, python_tree
 
-Result = TypeVar("Result")
+Returned = TypeVar("Returned")
 
 _STACK_BYTES = 64 * 1024 * 1024
 _IDLE_SECONDS = 0.1
@@ -50,9 +50,9 @@ class Worker:
         finally:
             threading.stack_size(previous)
 
-    def submit(self, work: Callable[[], Result]) -> Future[Result]:
+    def submit(self, work: Callable[[], Returned]) -> Future[Returned]:
         """The future of ``work``, which can be cancelled until it begins."""
-        future: Future[Result] = Future()
+        future: Future[Returned] = Future()
 
         def run() -> None:
             if not future.set_running_or_notify_cancel():

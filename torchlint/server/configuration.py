@@ -42,7 +42,7 @@ class Options:
 
 
 @dataclass
-class Memory:
+class SettingsHistory:
     """What outlives a change of settings."""
 
     last_good: dict[str, Settings] = field(default_factory=dict)  #: folder -> settings
@@ -52,10 +52,12 @@ class Memory:
 class Configuration:
     """Settings by folder, read once. After a change, another object takes its place."""
 
-    def __init__(self, options: Options, root: str, memory: Memory | None = None, folders: Sequence[str] = ()) -> None:
+    def __init__(
+        self, options: Options, root: str, history: SettingsHistory | None = None, folders: Sequence[str] = ()
+    ) -> None:
         """``folders`` are those that are open: each may have a cache."""
         self._options = options
-        self.memory = memory or Memory()  #: for the object that takes the place of this one
+        self.history = history or SettingsHistory()  #: for the object that takes the place of this one
         self._problems: list[str] = []
         self._resolver = self._make_resolver(root)
         self._paths: dict[str, Settings | None] = {}
@@ -97,8 +99,8 @@ class Configuration:
 
     def problems(self) -> list[str]:
         """What is wrong with settings and was not reported yet. A file that stays broken is reported once."""
-        new = [text for text in dict.fromkeys(self._problems) if text not in self.memory.reported]
-        self.memory.reported.update(new)
+        new = [text for text in dict.fromkeys(self._problems) if text not in self.history.reported]
+        self.history.reported.update(new)
         return new
 
     def _of_folder(self, folder: str) -> Settings:
@@ -106,13 +108,13 @@ class Configuration:
             settings = self._resolver.for_folder(folder)
         except SettingsError as error:
             self._problems.append(str(error))
-            return self.memory.last_good.get(folder) or Resolver(isolated=True).for_folder(folder)
+            return self.history.last_good.get(folder) or Resolver(isolated=True).for_folder(folder)
         except Exception as error:  # a plugin may raise anything, and must not take the server with it
             self._problems.append(f"the settings of {folder} cannot be read: {type(error).__name__}: {error}")
-            return self.memory.last_good.get(folder) or Resolver(isolated=True).for_folder(folder)
-        self.memory.last_good[folder] = settings
+            return self.history.last_good.get(folder) or Resolver(isolated=True).for_folder(folder)
+        self.history.last_good[folder] = settings
         if not self._problems:
-            self.memory.reported.clear()
+            self.history.reported.clear()
         return settings
 
     def _make_resolver(self, root: str) -> Resolver:

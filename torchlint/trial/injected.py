@@ -27,7 +27,7 @@ from typing import Any
 ENOUGH = 64
 
 
-class Steps:
+class StepCounter:
     """Counts the steps of this process. After each block of steps it reports, and waits until its side has the turn."""
 
     def __init__(self, address: str, kind: str, skip: int) -> None:
@@ -273,7 +273,7 @@ def main() -> None:
     random.seed(0)
     import torchlint_hooks as hooks
 
-    steps = Steps(told["address"], told["kind"], told["skip"])
+    steps = StepCounter(told["address"], told["kind"], told["skip"])
 
     def watch_safetensors(module: ModuleType) -> None:
         def serialize(original: Callable[..., Any], tensors: Any, file: Any, *rest: Any, **named: Any) -> Any:
@@ -300,7 +300,7 @@ def end_with_parent() -> None:
         ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
 
 
-def leave_counts(steps: Steps, file: str) -> None:
+def leave_counts(steps: StepCounter, file: str) -> None:
     """When the script ends: what could have been its steps, for a parent to which it has not connected."""
     if os.getpid() == steps.process and (any(steps.passed.values()) or not os.path.exists(file)):
         with open(file, "w", encoding="utf-8") as out:
