@@ -176,11 +176,11 @@ class OutsideAutocast:
 
     def _passed(self, network: cst.BaseExpression) -> tuple[cst.BaseExpression, ...]:
         """What calls, also of other files, pass for a network that is a parameter."""
-        bound = self._module.values.reaching.only(network) if isinstance(network, cst.Name) else None
-        function = owner_of(self._tree, bound.node) if bound is not None and isinstance(bound.node, cst.Param) else None
-        if bound is None or function is None or not isinstance(bound.node, cst.Param):
+        param = self._module.values.reaching.parameter(network)
+        function = owner_of(self._tree, param) if param is not None else None
+        if param is None or function is None:
             return ()
-        return tuple(self._module.fact(Dispatch).arguments_for(function, bound.node))
+        return tuple(self._module.fact(Dispatch).arguments_for(function, param))
 
     def _teacher(self, call: cst.Call) -> OutsideForward | None:
         """A forward pass of a training step whose output the loss of a student under autocast needs."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 
 from torchlint.rule.bindings import BoundKind
-from torchlint.rule.sketch import Sketch, called_name
+from torchlint.rule.sketch import Sketch
+from torchlint.source.ast_names import called_name
 
 from ._mask_words import COPYING, SHAPING
 

@@ -10,6 +10,7 @@ from enum import Enum
 from itertools import accumulate
 
 from torchlint.project.toplevel import top_level
+from torchlint.source.ast_names import dotted_name
 from torchlint.source.lexemes import line_starts
 from torchlint.source.parsing import ParseError, fresh_tree, known_tree, piece_starts, python_tree
 from torchlint.source.rows import first_row
@@ -232,15 +233,6 @@ def _names(target: ast.expr) -> Iterator[str]:
         yield from _names(target.value)
 
 
-def _dotted(node: ast.expr | None) -> str:
-    """``a.b.c``; ``""`` for any other expression."""
-    parts: list[str] = []
-    while isinstance(node, ast.Attribute):
-        parts.append(node.attr)
-        node = node.value
-    return ".".join([node.id, *reversed(parts)]) if isinstance(node, ast.Name) else ""
-
-
 def _is_main_guard(test: ast.expr) -> bool:
     """Whether a condition is only true in a script: ``__name__ == "__main__"``, ``__name__ in ("__main__", name)``."""
     if not isinstance(test, ast.Compare) or len(test.ops) != 1:
@@ -327,7 +319,7 @@ def _imports(tree: ast.Module, rows: _Rows) -> Iterator[Import]:
 def _does_something(node: ast.stmt) -> bool:
     """Whether a top-level statement does more than bind names."""
     if isinstance(node, ast.Expr):
-        return isinstance(node.value, ast.Call) and not _dotted(node.value.func).startswith(_SETUP)
+        return isinstance(node.value, ast.Call) and not (dotted_name(node.value.func) or "").startswith(_SETUP)
     if isinstance(node, (ast.If, ast.Try)):  # ``if checkpoint.ok:`` around a training loop
         return any(isinstance(item, (ast.For, ast.While)) for item in node.body)
     return isinstance(node, (ast.For, ast.While, ast.With))

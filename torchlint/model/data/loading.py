@@ -269,10 +269,9 @@ class Loading(ForestFact):
 
     def _passed_as(self, batch: cst.BaseExpression, depth: int) -> frozenset[cst.CSTNode]:
         """The loaders whose batches, not yet moved, the callers of a method pass for the parameter ``batch``."""
-        bound = self._values.reaching.only(batch) if isinstance(batch, cst.Name) else None
-        param = bound.node if bound is not None and bound.kind is BindingKind.PARAM else None
-        method = owner_of(self._tree, param) if isinstance(param, cst.Param) else None
-        if method is None or not isinstance(param, cst.Param) or self._tree.class_of(method) is None:
+        param = self._values.reaching.parameter(batch)
+        method = owner_of(self._tree, param) if param is not None else None
+        if method is None or param is None or self._tree.class_of(method) is None:
             return frozenset()
         found: set[cst.CSTNode] = set()
         for given in self._module.fact(Dispatch).arguments_for(method, param):

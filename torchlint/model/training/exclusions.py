@@ -73,12 +73,10 @@ class Exclusions:
 
     def _is_in_network(self, function: cst.FunctionDef) -> bool:
         module = self._module
-        method: cst.FunctionDef | None = function
-        while method is not None:  # a function inside a method is a part of it
-            if module.values.object_of(method).kind is Kind.MODULE and not self._predicts(method):
-                return True
-            method = module.function_of(method)
-        return False
+        return any(  # a function inside a method is a part of it
+            module.values.object_of(method).kind is Kind.MODULE and not self._predicts(method)
+            for method in (function, *module.functions_around(function))
+        )
 
     def _is_of_another_kind(self, function: cst.FunctionDef) -> bool:
         module = self._module

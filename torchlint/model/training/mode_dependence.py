@@ -172,8 +172,6 @@ class ModeDependence(ForestFact):
 
     def _parameter(self, node: cst.BaseExpression) -> cst.Param | None:
         """The parameter of a constructor that a name is."""
-        bindings = self._names.bindings(node) if isinstance(node, cst.Name) else []
-        if len(bindings) != 1 or not isinstance(bindings[0].node, cst.Param):
-            return None
         function = self._tree.function_of(node)
-        return bindings[0].node if isinstance(function, cst.FunctionDef) and function.name.value == "__init__" else None
+        is_in_constructor = isinstance(function, cst.FunctionDef) and function.name.value == "__init__"
+        return self._names.parameter(node) if is_in_constructor else None

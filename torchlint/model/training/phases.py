@@ -139,7 +139,7 @@ class Phases(ForestFact):
             if any(item.star for item in call.args):
                 continue
             given = self._module.definitions.argument_of(call, function, param) or param.default
-            outer = self._parameter(given) if depth > 0 and len(calls) <= _MAX_CALLS else None
+            outer = self._module.names.parameter(given) if depth > 0 and len(calls) <= _MAX_CALLS else None
             owner = owner_of(self._tree, outer) if outer is not None else None
             if outer is None or owner is None:
                 yield from ((value, call, call) for value in self._constants(given))
@@ -149,11 +149,6 @@ class Phases(ForestFact):
                 for value, _, place in self._passed(owner, outer, depth - 1):
                     if self._may_run(call, owner, outer.name.value, value):
                         yield value, call, place
-
-    def _parameter(self, node: cst.BaseExpression | None) -> cst.Param | None:
-        """The parameter that an expression is, which nothing else binds."""
-        bindings = self._module.names.bindings(node) if isinstance(node, cst.Name) else []
-        return bindings[0].node if len(bindings) == 1 and isinstance(bindings[0].node, cst.Param) else None
 
     def _others(self, bindings: list[Binding]) -> set[object]:
         """The constants that a function itself gives to a parameter: ``train = False`` for what cannot be trained."""
