@@ -106,7 +106,8 @@ class OutsideAutocast:
     def _is_held(self, call: cst.Call) -> bool:
         """Whether a ``with`` around a call enters something that may be an autocast."""
         return any(
-            isinstance(above, cst.With) and any(_HELD.search(last_name(_called(item.item))) for item in above.items)
+            isinstance(above, cst.With)
+            and any(_HELD.search(last_name(self._module.callee(item.item))) for item in above.items)
             for above, _ in climb(self._tree, call)
         )
 
@@ -191,7 +192,3 @@ class OutsideAutocast:
         step = function if function is not None and not self._module.fact(Loops).around(call) else loop
         training = next((item for item in self._trained if step is not None and self._tree.within(item, step)), None)
         return None if training is None else OutsideForward(call, network, training, is_teacher=True)
-
-
-def _called(manager: cst.BaseExpression) -> cst.BaseExpression:
-    return manager.func if isinstance(manager, cst.Call) else manager

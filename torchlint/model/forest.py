@@ -344,6 +344,10 @@ class Forest:
             found = self.tree.function_of(found)
         return found
 
+    def function_or_file(self, node: cst.CSTNode) -> cst.CSTNode:
+        """The ``def`` around ``node``, or else the root of its file."""
+        return self.function_of(node) or self.tree.root_of(node)
+
     def functions_around(self, node: cst.CSTNode) -> Iterator[cst.FunctionDef]:
         """The functions around ``node``, the innermost first."""
         found = self.function_of(node)

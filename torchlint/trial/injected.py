@@ -7,12 +7,10 @@ variable ``TORCHLINT_TRIAL``.
 from __future__ import annotations
 
 import atexit
-import ctypes
 import importlib
 import json
 import os
 import random
-import signal
 import socket
 import sys
 import threading
@@ -265,14 +263,14 @@ def move_import_paths() -> None:
 def main() -> None:
     """Set up this process."""
     global ORIGINAL, COPY
+    import torchlint_hooks as hooks
+
     told = json.loads(os.environ["TORCHLINT_TRIAL"])
     ORIGINAL, COPY = told["original"] + os.sep, told["copy"] + os.sep
     move_import_paths()
-    end_with_parent()
+    hooks.end_with_parent()
     sys.addaudithook(guard)
     random.seed(0)
-    import torchlint_hooks as hooks
-
     steps = StepCounter(told["address"], told["kind"], told["skip"])
 
     def watch_safetensors(module: ModuleType) -> None:
@@ -291,13 +289,6 @@ def main() -> None:
     leave_counts(steps, told["counts"])  # it shows that this file was loaded
     atexit.register(leave_counts, steps, told["counts"])
     hooks.run_hidden_sitecustomize()
-
-
-def end_with_parent() -> None:
-    """Let the system end this process when the one that started it ends; only Linux can (prctl(2))."""
-    set_parent_death_signal = 1
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
 
 
 def leave_counts(steps: StepCounter, file: str) -> None:

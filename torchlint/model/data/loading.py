@@ -21,7 +21,6 @@ from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.program.dispatch import Dispatch
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Device, Role, iterated, named_device
-from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.dotted import called_name, last_name
 from torchlint.model.syntax.parameters import owner_of
@@ -259,8 +258,7 @@ class Loading(ForestFact):
     def given_to_network(self, part: cst.BaseExpression | None) -> frozenset[cst.CSTNode]:
         """The loaders whose whole batches a network gets, if ``part`` is ``batch["image"]`` of such a parameter."""
         if isinstance(part, cst.Name):
-            bound = self._values.reaching.only(part)
-            part = bound.value if bound is not None and bound.kind is BindingKind.ASSIGN and not bound.path else None
+            part = self._values.reaching.assigned(part)
         while isinstance(part, cst.Subscript) and isinstance(part.value, cst.Subscript):
             part = part.value
         index = part.slice[0].slice if isinstance(part, cst.Subscript) else None

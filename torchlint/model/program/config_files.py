@@ -144,7 +144,7 @@ class ConfigFiles(ForestFact):
 
     def _base(self, node: cst.BaseExpression) -> cst.BaseExpression | None:
         """The object that ``node`` reads a setting of."""
-        read = node.func if isinstance(node, cst.Call) else node
+        read = self._module.callee(node)
         return read.value if isinstance(read, (cst.Attribute, cst.Subscript)) else None
 
     def passed(self, call: cst.Call, name: str) -> Sequence[ConfigValue]:

@@ -12,8 +12,7 @@ import libcst as cst
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.binding_kinds import BindingKind
-from torchlint.model.syntax.climbing import climb
-from torchlint.model.syntax.exits import ends_with
+from torchlint.model.syntax.conditions import ConditionKind, conditions
 from torchlint.model.syntax.literals import is_none
 from torchlint.model.syntax.parameters import owner_of, parameters_of
 from torchlint.model.syntax.scopes import Binding, unpacked
@@ -202,18 +201,12 @@ class Phases(ForestFact):
 
     def _may_run(self, node: cst.CSTNode, function: cst.FunctionDef, name: str, value: object) -> bool:
         """Whether ``node`` in ``function`` may be reached where ``name`` is ``value``."""
-        for above, child in climb(self._tree, node, function):
-            if isinstance(above, (cst.If, cst.IfExp)) and child is not above.test:
-                holds = self._holds(above.test, function, name, value)
-                if holds is (child is above.orelse):  # not where unknown
-                    return False
-            elif isinstance(above, (cst.IndentedBlock, cst.Module)):
-                for statement in above.body:
-                    if statement is child:
-                        break
-                    if isinstance(statement, cst.If) and ends_with(statement.body, cst.Return, cst.Continue, cst.Raise):
-                        if self._holds(statement.test, function, name, value):
-                            return False
+        for item in conditions(self._tree, node, function):
+            holds = self._holds(item.test, function, name, value) if item.test is not None else None
+            if item.kind is ConditionKind.BRANCH and holds is item.is_else:  # not where unknown
+                return False
+            if item.kind is ConditionKind.EXIT and holds and item.leaves_by(cst.Return, cst.Continue, cst.Raise):
+                return False
         return True
 
     def _holds(self, test: cst.BaseExpression, function: cst.FunctionDef, name: str, value: object) -> bool | None:

@@ -14,6 +14,7 @@ from torchlint.model.program.device_tests import asks_for_device
 from torchlint.model.program.dispatch import Dispatch
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.climbing import climb
+from torchlint.model.syntax.conditions import branches
 from torchlint.model.syntax.dotted import last_name
 from torchlint.model.syntax.nodes import HANDLERS
 from torchlint.model.syntax.parameters import is_static
@@ -232,10 +233,8 @@ class StepPlaces(ForestFact):
 
     def _none_at(self, node: cst.CSTNode, function: cst.FunctionDef) -> Iterator[cst.Param]:
         """The parameters of ``function`` that are None where ``node`` runs: under ``if targets is None:``."""
-        for above, child in climb(self._module.tree, node):
-            if above is function:
-                return
-            test = above.test if isinstance(above, cst.If) and child is above.body else None
+        for item in branches(self._module.tree, node, function):
+            test = item.guard.test if item.guard is not None else None
             if isinstance(test, cst.Comparison) and len(test.comparisons) == 1:
                 bound = test.comparisons[0]
                 param = self._module.names.parameter(test.left, rebound=True)
