@@ -24,7 +24,7 @@ from torchlint.server.documents import Snapshot, snapshot_of_file
 from torchlint.server.earlier import EarlierResults
 from torchlint.settings.resolver import Resolver
 from torchlint.settings.settings import Settings
-from torchlint.source.parsing import ParseError, check_syntax, python_tree
+from torchlint.source.parsing import ParseError, is_python, python_tree
 
 Returned = TypeVar("Returned")
 
@@ -144,11 +144,7 @@ class OpenTexts:
 def _is_python(text: str) -> bool:
     with contextlib.suppress(ParseError):
         python_tree(text)  # an analysis needs it in any case
-    try:
-        check_syntax(text)
-    except ParseError:
-        return False
-    return True
+    return is_python(text)
 
 
 def check_snapshot(

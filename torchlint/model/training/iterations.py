@@ -138,15 +138,8 @@ class Iterations(ForestFact):
 
     def _held(self, name: cst.Name) -> str | None:
         """The attribute of ``self`` that ``name`` is another name for: ``opt`` after ``opt = self.opt``."""
-        bound = self._module.values.reaching.only(name)
-        if (
-            bound is None
-            or bound.kind is not BindingKind.ASSIGN
-            or bound.path
-            or not isinstance(bound.value, cst.Attribute)
-        ):
-            return None
-        text = dotted_name(bound.value)
+        assigned = self._module.values.reaching.assigned(name)
+        text = dotted_name(assigned) if isinstance(assigned, cst.Attribute) else None
         return last_part(text) if text is not None and text.startswith("self.") else None
 
     def _is_usual(self, branch: cst.If | cst.IfExp, part: cst.CSTNode) -> bool:
