@@ -7,11 +7,13 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import libcst as cst
 import pytest
 
 import torchlint
 from torchlint.engine.checker import InternalError, check
 from torchlint.model.semantics.values import Values
+from torchlint.model.syntax.tree import Tree
 from torchlint.settings.layers import SettingsError
 from torchlint.settings.settings import Settings
 from torchlint.source import deadline
@@ -77,6 +79,15 @@ def test_the_limit_ends_with_the_block() -> None:
     with pytest.raises(deadline.DeadlineError), deadline.deadline(-1):
         deadline.keep()
     deadline.keep()
+
+
+def test_walks_over_code_end_in_time() -> None:
+    (module,) = roots = [cst.parse_module(PROGRAM)]
+    tree = Tree(roots)
+    for walk in (tree.nodes_in, tree.calls_in, lambda node: tree.inside(node, cst.Call)):
+        walk(module)
+        with pytest.raises(deadline.DeadlineError), deadline.deadline(-1):
+            walk(module)
 
 
 @pytest.mark.parametrize("value", [-1, float("inf"), float("nan"), "10"])

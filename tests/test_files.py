@@ -56,7 +56,7 @@ def test_missing_paths_are_told_and_the_rest_is_found(tmp_path: Path) -> None:
     make(tmp_path, "a.py", "n.ipynb")
     found = find(tmp_path, "nowhere", "a.py", "n.ipynb")
     assert [os.path.basename(file.path) for file in found.files] == ["a.py", "n.ipynb"]
-    assert [error.partition(": ")[2] for error in found.errors] == ["no such file or folder"]
+    assert [str(error).partition(": ")[2] for error in found.errors] == ["no such file or folder"]
 
 
 def test_what_jupyter_saves_beside_a_notebook_is_left_out(tmp_path: Path) -> None:
@@ -130,4 +130,4 @@ def test_each_folder_has_its_own_settings(tmp_path: Path) -> None:
     found = find(tmp_path)
     assert [os.path.basename(file.path) for file in found.files] == ["a.py", "b.py"]
     assert found.files[1].settings.codes == {"TL001", "TL002"}
-    assert len(found.errors) == 1 and "`fix` must be true or false" in found.errors[0]
+    assert len(found.errors) == 1 and "`fix` must be true or false" in str(found.errors[0])

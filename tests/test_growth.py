@@ -66,6 +66,7 @@ def _calls(run: Callable[[], object]) -> int:
         "step-arrays",
         "step-attentions",
         "step-backwards",
+        "step-flushes",
         "step-inferences",
         "step-moves",
         "stored-in-methods",

@@ -9,6 +9,11 @@ import server_client
 from lsprotocol import types
 from server_client import SETTINGS, Editor, editor, uri_of
 
+from torchlint.server.configuration import Configuration, Memory, Options
+from torchlint.server.documents import Snapshot
+from torchlint.settings.resolver import Given
+from torchlint.source.source import Source
+
 pytestmark = pytest.mark.filterwarnings("error::pytest_lsp.LspSpecificationWarning")
 
 folder = server_client.folder
@@ -28,6 +33,24 @@ async def test_each_folder_has_settings_of_its_own(tmp_path: Path) -> None:
             assert await client.shown(uri_of(root)) == expected
             client.open(uri_of(root, "generated/x.py"), "LOUD = RISKY\n")
             assert await client.shown(uri_of(root, "generated/x.py")) == []
+
+
+def test_the_command_line_chooses_the_settings_file(tmp_path: Path) -> None:
+    (tmp_path / "torchlint.toml").write_text('select = ["TL101"]\n')
+    (tmp_path / "other.toml").write_text('select = ["TL102"]\n')
+    path = str(tmp_path / "a.py")
+    snapshot = Snapshot(uri_of(tmp_path, "a.py"), path, True, Source.from_text("", path), (), None)
+    sent = Options(configuration={"extend-select": ["TL103"]})
+    for given, codes in (
+        (Given(), {"TL101", "TL103"}),
+        (Given(config=str(tmp_path / "other.toml")), {"TL102", "TL103"}),
+    ):
+        settings = Configuration(sent, str(tmp_path), Memory(given)).settings_for(snapshot)
+        assert settings is not None
+        assert settings.codes - {"TL002"} == codes
+    settings = Configuration(Options(), str(tmp_path), Memory(Given(isolated=True))).settings_for(snapshot)
+    assert settings is not None
+    assert len(settings.codes) > 10
 
 
 async def change_settings(client: Editor, folder: Path, text: str) -> None:

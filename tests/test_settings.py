@@ -272,6 +272,18 @@ def test_an_old_target_silences_newer_advice(tmp_path: Path) -> None:
         ("/demo/src/*.py", "/demo/src/a.py", True),
         ("!src/*", "/demo/src/a.py", False),
         ("!src/*", "/demo/other/a.py", True),
+        ("{t,u}.py", "/demo/u.py", True),
+        ("{t,u}.py", "/demo/{t,u}.py", False),
+        ("{t,u}.py", "/demo/v.py", False),
+        ("{a,b/{c,d*}}/x.py", "/demo/b/deep/x.py", True),
+        ("{a,b/{c,d*}}/x.py", "/demo/b/a/x.py", False),
+        ("!{src,lib}/*", "/demo/lib/a.py", False),
+        ("t{,_x}.py", "/demo/t.py", True),
+        ("[{]t,u[}].py", "/demo/{t,u}.py", True),
+        ("[^t].py", "/demo/u.py", True),
+        ("[^t].py", "/demo/t.py", False),
+        ("[]t].py", "/demo/].py", True),
+        ("a,b.py", "/demo/a,b.py", True),
     ],
 )
 def test_per_file_ignores_match_names_and_places(pattern: str, path: str, ignored: bool) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from torchlint.settings.files import is_excluded
 from torchlint.settings.layers import SettingsError
 from torchlint.settings.resolver import Resolver
 
@@ -57,6 +59,39 @@ def test_all_keys_and_types_are_checked(tmp_path: Path, monkeypatch: pytest.Monk
     assert errors[1].excerpt == "  |\n3 | fix = 1  # not true\n  |       ^"
 
 
+@pytest.mark.parametrize(
+    ("text", "place", "reason"),
+    [
+        ('exclude = ["a", "["]', "1:17", "`[` is not closed; `[[]` matches the character"),
+        ('extend-exclude = ["x[!]"]', "1:19", "`[` is not closed; `[[]` matches the character"),
+        ('exclude = ["{t,u.py"]', "1:12", "`{` is not closed; `[{]` matches the character"),
+        ('exclude = ["t}.py"]', "1:12", "`}` is not opened; `[}]` matches the character"),
+        ('exclude = ["[z-a]"]', "1:12", "`z-a` is not a range of characters"),
+        (f'exclude = ["{"{" * 99}{"}" * 99}"]', "1:12", "too many nested braces"),
+        ('[per-file-ignores]\n"{t" = []', "2:1", "`{` is not closed; `[{]` matches the character"),
+        ('[per-file-target-torch]\n"{t" = "2.4"', "2:1", "`{` is not closed; `[{]` matches the character"),
+    ],
+)
+def test_patterns_are_checked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, place: str, reason: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (error,) = errors_of(text, tmp_path)
+    assert str(error).startswith(f"torchlint.toml:{place}: `")
+    assert str(error).endswith(f" is not a pattern: {reason}")
+    assert error.excerpt
+
+
+@pytest.mark.skipif(os.sep != "/", reason="backslashes separate folders")
+def test_a_folder_with_odd_characters_is_no_pattern(tmp_path: Path) -> None:
+    folder = tmp_path / "{a,[b]\\*}"
+    folder.mkdir()
+    (folder / "torchlint.toml").write_text('extend-exclude = ["sub/\\\\{x.py"]')
+    settings = Resolver().for_folder(str(folder))
+    assert is_excluded(str(folder / "sub" / "{x.py"), settings)
+    assert not is_excluded(str(folder / "sub" / "x.py"), settings)
+
+
 def test_all_rules_and_options_are_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     errors = errors_of(UNKNOWN, tmp_path)
@@ -95,6 +130,19 @@ def test_the_check_of_a_file_prints_all_errors(tmp_path: Path, torchlint_in: Run
         '1 | select = ["TL101", "TL998"]',
         "  |                    ^^^^^^^",
     ]
+
+
+def test_the_errors_of_a_folder_are_those_of_a_run_in_it(tmp_path: Path, torchlint_in: RunTorchlint) -> None:
+    (tmp_path / "a.py").write_text("x = 1\n")
+    for folder in ("sub", "sub/deep"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "t.py").write_text("x = 1\n")
+    (tmp_path / "sub" / "torchlint.toml").write_text("selekt = []\nfix = 1\n")
+    inside = torchlint_in(tmp_path / "sub", "t.py").stderr
+    assert inside.count("error: ") == inside.count("^\n") == 2
+    for arguments in (["."], ["sub/t.py", "sub"], ["--show-files"]):
+        done = torchlint_in(tmp_path, *arguments)
+        assert (done.returncode, done.stderr.replace("sub/", "")) == (2, inside)
 
 
 def test_an_excerpt_sends_no_escape_sequence(tmp_path: Path, torchlint_in: RunTorchlint) -> None:

@@ -338,3 +338,68 @@ def test_a_loader_is_given_to_a_function_that_is_prepared(
     made = "from steps import run" if is_imported else steps.replace("from engine import train_one_epoch\n", "")
     files = {"data": DATA, "engine": ENGINE, "steps": steps, "main": main.replace("\n\n\n", f"\n{made}\n\n\n", 1)}
     assert rows_of(tmp_path, files, "data", "TL102") == ([6] if is_copied else [])
+
+
+@pytest.mark.parametrize(("rows", "is_chosen"), [(600, True), (1800, False)])
+def test_a_script_may_do_everything_in_one_long_function(tmp_path: Path, rows: int, is_chosen: bool) -> None:
+    printed = "".join(f"    print('this is what the script does in its row number {n:06}')\n" for n in range(rows))
+    main = MAIN.format(data="data", engine="engine").replace("    for epoch", f"{printed}    for epoch")
+    write(tmp_path, {"data": DATA, "engine": ENGINE, "run": main})
+    chosen = Choice(Project.around(tmp_path / "data.py"), ["data.py"]).run()
+    assert ("run.py" in chosen) is is_chosen
+
+
+STATE_ENGINE = """\
+class Engine:
+    def train(self, network, iterator, optimizer, epochs):
+        state = {
+            "network": network,
+            "iterator": iterator,
+            "optimizer": optimizer,
+            "epochs": epochs,
+            "epoch": 0,
+        }
+        while state["epoch"] < state["epochs"]:
+            for sample in state["%s"]:
+                state["sample"] = sample
+
+                def closure():
+                    loss = state["network"](state["sample"])
+                    loss.backward()
+                    return loss
+
+                state["optimizer"].zero_grad()
+                state["optimizer"].step(closure)
+            state["epoch"] += 1
+"""
+STATE_MAIN = """\
+import torch
+from engine import Engine
+from photos import Photos
+from torch.utils.data import DataLoader
+from torchvision.models import resnet50
+
+model = resnet50().cuda()
+
+
+def network(sample):
+    return model(sample["image"].cuda()).square().mean()
+
+
+loader = DataLoader(Photos(), batch_size=64, num_workers=4)
+Engine().train(network, loader, torch.optim.Adam(model.parameters()), 10)
+"""
+
+
+@pytest.mark.parametrize(("key", "expected"), [("iterator", [14]), ("epochs", [])])
+def test_the_state_of_an_engine_is_a_dictionary_of_different_things(
+    tmp_path: Path, key: str, expected: list[int]
+) -> None:
+    files = {"engine": STATE_ENGINE % key, "main": STATE_MAIN}
+    assert rows_of(tmp_path, files, "main", "TL102") == expected
+
+
+@pytest.mark.parametrize(("key", "expected"), [("optimizer", [15]), ("scheduler", [])])
+def test_the_optimizer_of_an_engine_is_an_item_of_its_state(tmp_path: Path, key: str, expected: list[int]) -> None:
+    engine = (STATE_ENGINE % "iterator").replace('"optimizer"', f'"{key}"')
+    assert rows_of(tmp_path, {"engine": engine, "main": STATE_MAIN}, "engine", "TL301") == expected

@@ -113,3 +113,92 @@ def test_a_registry_is_imported_under_another_name(tmp_path: Path, noisy: str, e
         **REGISTRIES,
     }
     assert rows_of(tmp_path, files, "controller", "TL402") == expected
+
+
+PROBLEMS = """\
+import torch
+
+
+class Tours:
+    @staticmethod
+    def get_costs(points, tours):
+        assert (
+            tours.sort(1)[0] ==
+            torch.zeros_like(tours)
+        ).all(), "invalid"
+        return points.sum(1)
+
+
+class Routes:
+    @staticmethod
+    def get_costs(points, tours):
+        assert (tours.sort(1)[0] >= 0).all(), "invalid"
+        return points.sum(1)
+"""
+SOLVERS = """\
+from torch import nn
+
+
+class Solver(nn.Module):
+    def __init__(self, problem):
+        super().__init__()
+        self.problem = problem
+        self.layer = nn.Linear(2, 512)
+
+    def forward(self, points):
+        scores = self.layer(points)
+        return scores, self.problem.get_costs(points, scores.argmax(-1))
+
+
+class Pointer(Solver):
+    pass
+"""
+SOLVING = """\
+import argparse
+
+import torch
+from problems import Routes, Tours
+from solvers import Pointer, Solver
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--problem")
+parser.add_argument("--solver")
+args = parser.parse_args()
+
+
+def load_problem(name):
+    problem = {problem}
+    assert problem is not None
+    return problem
+
+
+solver_class = {solver}
+solver = solver_class(load_problem(args.problem)).cuda()
+optimizer = torch.optim.Adam(solver.parameters())
+for points in torch.load("points.pt"):
+    scores, costs = solver(points.cuda())
+    loss = (scores.logsumexp(-1).mean(1) * costs).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+_PROBLEMS = '{"tours": Tours, "routes": Routes}'
+_SOLVERS = '{"solver": Solver, "pointer": Pointer}'
+
+
+@pytest.mark.parametrize(
+    ("problem", "solver", "expected"),
+    [
+        (f"{_PROBLEMS}.get(name, None)", f"{_SOLVERS}.get(args.solver)", [7, 17]),
+        (f"{_PROBLEMS}[name]", f"{_SOLVERS}[args.solver]", [7, 17]),
+        ('{"tours": Tours}.get(name)', f"{_SOLVERS}[args.solver]", [7]),
+        ("None", f"{_SOLVERS}[args.solver]", []),
+        (f"{_PROBLEMS}.get(name, None)", '{"tours": Tours}[args.solver]', []),
+    ],
+)
+def test_classes_are_taken_out_of_a_dictionary_without_a_name(
+    tmp_path: Path, problem: str, solver: str, expected: list[int]
+) -> None:
+    script = SOLVING.replace("{problem}", problem).replace("{solver}", solver)
+    files = {"problems": PROBLEMS, "solvers": SOLVERS, "solve": script}
+    assert rows_of(tmp_path, files, "problems", "TL203") == expected

@@ -68,7 +68,7 @@ def check_paths(
 
     found = find_files(paths, Resolver().for_folder if settings is None else lambda _: settings)
     results = run(found.files, executor=executor)
-    return [*results, *(Result(path="", errors=(error,)) for error in found.errors)]
+    return [*results, *(Result(path="", errors=(str(error),)) for error in found.errors)]
 
 
 def fix_text(text: str, path: str = "<text>", settings: "Settings | None" = None) -> "Fixed":

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 _INTERRUPTED = 130
 #: Options that may be given before the command.
 _SWITCHES = frozenset({"-q", "--quiet", "-s", "--silent", "-v", "--verbose", "--isolated"})
+_WITH_VALUE = ("--color", "--config")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -83,9 +84,7 @@ def _drop_output() -> None:
 
 
 def _dispatch(arguments: list[str]) -> int:
-    import importlib
-
-    from torchlint.commands import COMMANDS, SYNONYMS
+    from torchlint.commands import COMMANDS, SYNONYMS, load
 
     begin = _behind_global_options(arguments)
     word = arguments[begin] if begin < len(arguments) else ""
@@ -95,7 +94,7 @@ def _dispatch(arguments: list[str]) -> int:
     else:
         command = "check"
         _check_spelling(word)
-    status: int = importlib.import_module(f"torchlint.commands.{COMMANDS[command]}").run(arguments)
+    status: int = load(command).run(arguments)
     return status
 
 
@@ -103,9 +102,9 @@ def _behind_global_options(arguments: list[str]) -> int:
     """The index of the first argument that is not an option which may be given before the command."""
     index = 0
     while index < len(arguments):
-        if arguments[index] == "--color":
+        if arguments[index] in _WITH_VALUE:
             index += 2
-        elif arguments[index].startswith("--color=") or arguments[index] in _SWITCHES:
+        elif arguments[index].startswith(tuple(f"{name}=" for name in _WITH_VALUE)) or arguments[index] in _SWITCHES:
             index += 1
         else:
             break

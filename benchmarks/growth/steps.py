@@ -66,3 +66,9 @@ def step_losses(n: int) -> str:
     part = "        loss{i} = criterion(model(images), labels)\n        total{i} += loss{i}.item()\n"
     sums = "".join(f"total{i} = 0.0\n" for i in range(n))
     return sums + _in_step([part.replace("{i}", str(i)) for i in range(n)])
+
+
+@shape(400)
+def step_flushes(n: int) -> str:
+    """Calls that empty the cache of the GPU."""
+    return _in_step(["        torch.cuda.empty_cache()\n"] * n)

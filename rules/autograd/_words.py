@@ -5,7 +5,7 @@ import re
 #: Words that show inference by themselves ...
 _SIGNS = (
     *(".eval()", ".train(False", "volatile=True", "volatile = True", "DataLoader("),
-    *("loader:", "loader)", "loader,", "oaders[", "_action(", "_actions("),
+    *("loader:", "loader)", "loader,", "loader.__iter__", "oaders[", "_action(", "_actions("),
     re.compile(r"def (?:_?eval|test|val[_(]|validate[_(]|validation|_?predict|infer|act\()"),
 )
 #: ... and names that mean it in a script, and possibly in a library.

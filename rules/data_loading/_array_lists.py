@@ -209,7 +209,7 @@ class ArrayLists:
         if depth <= 0:
             return False
         if isinstance(node, cst.BinaryOperation):
-            return self._is_array(node.left, depth - 1) or self._is_array(node.right, depth - 1)
+            return self._is_combined(node, depth)
         if isinstance(node, cst.Name):
             reached = self._module.values.reaching.of(node)
             return bool(reached) and all(self._binds_array(item, depth - 1) for item in reached)
@@ -218,6 +218,9 @@ class ArrayLists:
         if isinstance(node, cst.Attribute) and node.attr.value == "T":
             return self._is_array(node.value, depth - 1)
         return isinstance(node, cst.Call) and (self._makes(node) or self._returns_array(node, (), depth - 1))
+
+    def _is_combined(self, node: cst.BinaryOperation, depth: int) -> bool:
+        return self._is_array(node.left, depth - 1) or self._is_array(node.right, depth - 1)
 
     def _returns_array(self, call: cst.Call, path: tuple[int, ...], depth: int) -> bool:
         """Whether all functions of the program that ``call`` may run return an array, or one at ``path`` of a tuple."""

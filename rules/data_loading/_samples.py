@@ -119,7 +119,7 @@ class Samples:
         if function is None or not callers or self._is_one_by_one(function.body):
             return
         found = self._runs(call, given, function.body)
-        if found is None and not self._is_passed_on(call, given):
+        if found is None and not self._is_passed_on(given):
             return
         for caller, loop in callers:
             item = self._loop_of_caller(caller, loop, found, self._fed(caller, function, given))
@@ -157,7 +157,7 @@ class Samples:
                 return SampleLoop(caller, loop, single, *evidence)
         return None
 
-    def _is_passed_on(self, call: cst.Call, given: cst.BaseExpression) -> bool:
+    def _is_passed_on(self, given: cst.BaseExpression) -> bool:
         """Whether a network may run on an unchanged parameter: the caller may create the batch of size 1."""
         if not isinstance(given, cst.Name):
             return False

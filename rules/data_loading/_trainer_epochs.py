@@ -104,8 +104,8 @@ class TrainerEpochs:
             if not any(name.startswith("ignite.") for name in self._module.imported_by(self._tree.root_of(call))):
                 continue
             given = keywords_of(call)
-            data = given.get("data", call.args[0].value if call.args else None)
-            epochs = given.get("max_epochs")
+            data, epochs, *_ = (*(item.value for item in call.args if item.keyword is None), None, None)
+            data, epochs = given.get("data", data), given.get("max_epochs", epochs)
             if epochs is not None and self._module.value(epochs).constant not in (0, 1):
                 for loader in loaders_in(self._module.value(data)):
                     found.setdefault(loader, []).append(call)

@@ -50,9 +50,12 @@ class TensorFromArrayList(Rule):
     Where all arrays have one shape, `torch.from_numpy(np.stack(arrays))` copies once.
 
     ## Fix safety
-    Safe or unsafe: safe where the call says which type the tensor has (`dtype=`, `torch.FloatTensor`): values and shape
-    stay the same. Unsafe otherwise, and for observations: for an empty list, or arrays of several types, NumPy may
-    choose another type than torch. No fix is offered where a comment would be lost.
+    Safe or unsafe: safe where the call says which type the tensor has (`dtype=`, `torch.FloatTensor`), and the arrays
+    contain numbers for certain (`x.cpu().numpy()`, `np.zeros(n)`, `np.asarray(row, dtype=np.float32)`): values and
+    shape stay the same. Unsafe otherwise, and for observations: for an empty list, or arrays of several types, NumPy
+    may choose another type than torch, and torch converts no array of Python objects, such as
+    `np.array(row, dtype=object)` or a row of a pandas table with columns of several types. No fix is offered where a
+    comment would be lost.
 
     ## When to ignore
     When the list has a few small arrays, and the call runs once.
@@ -88,13 +91,17 @@ class TensorFromArrayList(Rule):
 
 
 def _fix(module: Module, found: ArrayList) -> Fix | None:
+    from ._number_lists import NumberLists
+
     named = edits.name_module(module, "numpy", found.call)
     start, end = module.span(found.data)
     if named is None or "#" in module.text[start:end]:
         return None
     numpy, imported = named
     edited = edits.replace(module, found.data, f"{numpy}.array({module.code(found.data)})")
-    if found.keeps_type and not found.observed:
+    if found.keeps_type and not found.observed and module.fact(NumberLists).contains(found.data):
         return Fix("pass one array", (*imported, *edited), Applicability.SAFE)
     caution = "an empty list, or arrays of several types, may give another type"
+    if found.keeps_type and not found.observed:
+        caution = "arrays of Python objects cannot be converted"
     return Fix("pass one array", (*imported, *edited), Applicability.UNSAFE, caution)

@@ -34,7 +34,7 @@ def fix_of(module: Module, found: Attention) -> Fix | None:
     batched = "bmm" in module.code(found.scores)[:12]
     keys = (_TURNED_BATCH if batched else _TURNED).fullmatch(module.code(scores[1]))
     scale, dropout = _scale(module, found), _dropout(module, found)
-    named = _functional(module, found.softmax)
+    named = edits.name_functional(module, found.softmax)
     if keys is None or scale is None or dropout is None or named is None or "einsum" in module.code(found.scores):
         return None
     functional, changes = named
@@ -53,15 +53,6 @@ def fix_of(module: Module, found: Attention) -> Fix | None:
         Applicability.UNSAFE,
         "rounds differently" + ("; dropout draws other random numbers" if dropout else ""),
     )
-
-
-def _functional(module: Module, at: cst.CSTNode) -> tuple[str, edits.Edits] | None:
-    """How ``torch.nn.functional`` is written in the file."""
-    for name, rest in (("torch.nn.functional", ""), ("torch", ".nn.functional"), ("torch.nn", ".functional")):
-        named = edits.name_module(module, name, at)
-        if named is not None:
-            return named[0] + rest, named[1]
-    return None
 
 
 def _chain(module: Module, found: Attention) -> list[cst.CSTNode] | None:

@@ -12,10 +12,9 @@ from torchlint.model.module import Module
 from torchlint.model.syntax.scopes import Binding
 
 from ._diagonals import Diagonals
+from ._products import factors_of
 from ._sorts import Sorts
 
-_PRODUCTS = frozenset({"torch.matmul", "torch.mm", "torch.bmm"})
-_METHODS = frozenset({"matmul", "mm", "bmm"})
 _INVERSES = frozenset({"torch.inverse", "torch.linalg.inv"})
 
 
@@ -43,8 +42,9 @@ class WastefulProducts:
         """The expressions that compute more than is read, in order; of each statement one with a named matrix."""
         seen: set[cst.CSTNode] = set()
         for node in self._tree.inside(self._module.root, cst.BinaryOperation, cst.Call):
-            if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.MatrixMultiply):
-                found = self._product(node, node.left, node.right)
+            factors = factors_of(self._module, node)
+            if factors is not None:
+                found = self._product(node, *factors)
             elif isinstance(node, cst.Call):
                 found = self._call(node)
             else:
@@ -58,11 +58,6 @@ class WastefulProducts:
     def _call(self, call: cst.Call) -> Waste | None:
         name = self._module.name_of(call.func)
         given = [item.value for item in call.args if item.keyword is None and not item.star]
-        if name in _PRODUCTS and len(given) == 2 == len(call.args):
-            return self._product(call, given[0], given[1])
-        if name is None and len(given) == 1 == len(call.args) and isinstance(call.func, cst.Attribute):
-            if call.func.attr.value in _METHODS:
-                return self._product(call, call.func.value, given[0])
         if name == "torch.trace" and len(given) == 1:
             return self._trace(call, given[0])
         if name in ("torch.diag", "torch.diagonal") and len(given) == 1 == len(call.args):
@@ -106,9 +101,8 @@ class WastefulProducts:
 
     def _sums_over_columns(self, matrix: cst.BaseExpression, right: cst.BaseExpression) -> bool:
         """Whether ``matrix`` is ``b @ b.t() + ridge``, and ``right`` is ``b``, which has many more columns."""
-        products = map(
-            self._factors, (node for node in self._tree.nodes_in(matrix) if isinstance(node, cst.BaseExpression))
-        )
+        parts = (node for node in self._tree.nodes_in(matrix) if isinstance(node, cst.BaseExpression))
+        products = (factors_of(self._module, node) for node in parts)
         wide = self._module.code(right)
         return any(factors is not None and self._module.code(factors[0]) == wide for factors in products)
 
@@ -144,14 +138,12 @@ class WastefulProducts:
 
     def _is_matrix(self, node: cst.BaseExpression) -> bool:
         """Whether ``torch.diag`` of ``node`` takes a diagonal out, or may do so: of a product, of ``cov``."""
-        if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.MatrixMultiply):
-            return True
-        if self._name(node) in _PRODUCTS:
+        if factors_of(self._module, node) is not None:
             return True
         return re.search(r"cov|matrix|gram|hess|@|\.mm\(|matmul|[Aa]ffinity|adj", self._module.code(node)) is not None
 
     def _trace(self, node: cst.Call, of: cst.BaseExpression) -> Waste | None:
-        factors = self._factors(of)
+        factors = factors_of(self._module, of)
         if factors is None:
             return None
         left, right = map(self._module.code, factors)
@@ -159,7 +151,7 @@ class WastefulProducts:
         return Waste(node, "a whole product is computed for its trace", "only its diagonal is read", better)
 
     def _diagonal(self, node: cst.Call, of: cst.BaseExpression, certain: bool) -> Waste | None:
-        factors = self._factors(of)
+        factors = factors_of(self._module, of)
         is_matrix = certain or self._name(of) in ("torch.mm",) or _is_method(of, "mm")
         if factors is None or not is_matrix:
             return None
@@ -175,18 +167,6 @@ class WastefulProducts:
         """``matrix.mT``, which torch 1.11 introduced."""
         target = self._module.target_torch
         return f"{matrix}.transpose(-1, -2)" if target is not None and target < (1, 11) else f"{matrix}.mT"
-
-    def _factors(self, node: cst.BaseExpression) -> tuple[cst.BaseExpression, cst.BaseExpression] | None:
-        if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.MatrixMultiply):
-            return node.left, node.right
-        if not isinstance(node, cst.Call) or any(item.star or item.keyword for item in node.args):
-            return None
-        given = [item.value for item in node.args]
-        if self._name(node) in _PRODUCTS and len(given) == 2:
-            return given[0], given[1]
-        if _is_method(node, "mm") and isinstance(node.func, cst.Attribute) and len(given) == 1:
-            return (node.func.value, given[0]) if self._module.name_of(node.func) is None else None
-        return None
 
     # -- text
 

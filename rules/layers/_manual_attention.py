@@ -14,9 +14,9 @@ from torchlint.model.syntax.dotted import called_name, dotted_name, last_part
 from torchlint.model.syntax.scopes import Binding
 
 from ._product_sketch import MASK, SAME, SCALE, fills
+from ._products import BATCHED, Factors, factors_of
 
 _SOFTMAX = ("torch.softmax", "torch.nn.functional.softmax", "torch.special.softmax")
-_PRODUCTS = frozenset({"torch.matmul", "torch.bmm"})
 _DEPTH = 12
 #: Ends of the source of a call that swaps the last two dimensions.
 _SWAP = re.compile(r"\.(transpose\((-2, ?-1|-1, ?-2|2, ?3|3, ?2|1, ?2|2, ?1)\)|permute\((0, ?2, ?1|0, ?1, ?3, ?2)\))")
@@ -188,23 +188,13 @@ class AttentionFinder:
         operands = self.operands(node)
         return operands is not None and not any(self._is_weight(item) for item in operands)
 
-    def operands(self, node: cst.BaseExpression) -> tuple[cst.BaseExpression, cst.BaseExpression] | None:
-        """The two factors of a matrix product."""
-        if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.MatrixMultiply):
-            return node.left, node.right
-        if not isinstance(node, cst.Call) or any(item.star for item in node.args):
+    def operands(self, node: cst.BaseExpression) -> Factors | None:
+        """The two factors of a product of batches of matrices, which may be an ``einsum``."""
+        if not isinstance(node, cst.Call) or self._module.name_of(node.func) != "torch.einsum":
+            return factors_of(self._module, node, BATCHED)
+        given = [item.value for item in node.args]
+        if any(item.star or item.keyword is not None for item in node.args):
             return None
-        name = self._module.name_of(node.func)
-        given = [item.value for item in node.args if item.keyword is None]
-        if name in _PRODUCTS and len(given) == 2:
-            return given[0], given[1]
-        if name == "torch.einsum":
-            return self._einsum_operands(given)
-        if name is None and isinstance(node.func, cst.Attribute) and node.func.attr.value in ("matmul", "bmm"):
-            return (node.func.value, given[0]) if len(given) == 1 else None
-        return None
-
-    def _einsum_operands(self, given: list[cst.BaseExpression]) -> tuple[cst.BaseExpression, cst.BaseExpression] | None:
         if len(given) == 2 and isinstance(given[1], (cst.List, cst.Tuple)):
             given = [given[0], *(item.value for item in given[1].elements)]
         return (given[1], given[2]) if len(given) == 3 and isinstance(given[0], cst.SimpleString) else None
@@ -270,7 +260,7 @@ class AttentionFinder:
             return self._is_consumed(call, found, depth - 1, is_turned)
         if _is_swap(self._module.code(call)):
             return self._is_consumed(call, found, depth - 1, not is_turned)
-        return name in ("matmul", "bmm") and self._takes(call, node, found, is_turned)
+        return name in BATCHED and self._takes(call, node, found, is_turned)
 
     def _takes(self, product: cst.BaseExpression, node: cst.BaseExpression, found: Attention, is_turned: bool) -> bool:
         """Whether a product takes the weights as its first factor, and values as its second; or the reverse, turned."""

@@ -174,10 +174,10 @@ class SplitLogs:
             return None
         if self._module.name_of(inner.func) == "torch.nn.functional.sigmoid" and isinstance(inner.func, cst.Attribute):
             return self._replaced(call, f"{self._module.code(inner.func.value)}.logsigmoid({self._module.code(of)})")
-        named = edits.name_module(self._module, "torch", call)
+        named = edits.name_functional(self._module, call)
         if named is None or named[1]:
             return None
-        return self._replaced(call, f"{named[0]}.nn.functional.logsigmoid({self._module.code(of)})")
+        return self._replaced(call, f"{named[0]}.logsigmoid({self._module.code(of)})")
 
     def _with_logits(self, call: cst.Call, inner: cst.Call) -> edits.Edits | None:
         """``F.binary_cross_entropy_with_logits(x, y)`` in the place of the loss."""

@@ -77,21 +77,15 @@ class DisabledKvCache(Rule):
     project_words = (_LIBRARIES, ("generate(", "GenerationConfig("))
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
-        from torchlint.model.training.alternatives import is_alternative, mentions
+        from torchlint.model.training.alternatives import without_reason
 
-        for call in _calls(module):
-            argument = call.argument(_OPTION)
-            value = argument.value
-            if value is None or argument.literal() != "False" or not module.is_own(value):
-                continue
-            if any(map(module.comment_on, (call.node, value))) or _is_short(call):
-                continue
-            if is_alternative(module, call.node) or mentions(module, _REASONS):
+        for call, value in without_reason(module, _calls(module), _OPTION, ("False",), _REASONS):
+            if _is_short(call):
                 continue
             edited = edits.replace(module, value, "True")
             yield self.diagnostic(
                 module,
-                argument.node or value,
+                call.argument(_OPTION).node or value,
                 "`use_cache=False` computes all earlier tokens again for each new token",
                 label="each step runs the network on the whole sequence",
                 fix=Fix("pass `use_cache=True`", edited, Applicability.UNSAFE, "the cache takes memory"),

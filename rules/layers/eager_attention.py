@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from torchlint.model.syntax.calls import Call
 
 _OPTION = "attn_implementation"
+_EAGER = ('"eager"', "'eager'")
 #: A class of a model or of its configuration, and how an object of it is made.
 _MAKES = re.compile(r"transformers\.(?:\w+\.)*\w*(?:Model|Config|For[A-Z]|LMHead)\w*\.from_(?:pretrained|config)")
 #: What needs the weights of eager attention, replaces its layers, or shows that the implementation was chosen.
@@ -80,20 +81,14 @@ class EagerAttention(Rule):
     since = (2, 1)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
-        from torchlint.model.training.alternatives import is_alternative, mentions
+        from torchlint.model.training.alternatives import without_reason
 
-        for call in _calls(module):
-            argument = call.argument(_OPTION)
-            value = argument.value
-            if value is None or (argument.literal() or "").strip("'\"") != "eager" or not module.is_own(value):
-                continue
-            if any(map(module.comment_on, (call.node, value))) or _needs_eager(module, call):
-                continue
-            if is_alternative(module, call.node) or mentions(module, _REASONS):
+        for call, value in without_reason(module, _calls(module), _OPTION, _EAGER, _REASONS):
+            if _needs_eager(module, call):
                 continue
             yield self.diagnostic(
                 module,
-                argument.node or value,
+                call.argument(_OPTION).node or value,
                 f'`{_OPTION}="eager"` stores the attention scores of all pairs of positions',
                 label="without it, `transformers` calls fused kernels",
                 fix=_fix(module, call),
@@ -115,7 +110,6 @@ def _needs_eager(module: Module, call: Call) -> bool:
 
 
 def _fix(module: Module, call: Call) -> Fix | None:
-    argument = call.argument(_OPTION).node
-    edited = None if argument is None else edits.remove_argument(module, call.node, argument)
+    edited = edits.without_option(module, call, _OPTION)
     caution = "rounds differently, and returns no attention weights"
     return None if edited is None else Fix(f"remove `{_OPTION}`", edited, Applicability.UNSAFE, caution)

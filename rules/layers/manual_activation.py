@@ -73,9 +73,9 @@ class ManualActivation(Rule):
             if _is_scripted(module, found.node):
                 continue
             fix = None
-            named = edits.name_module(module, "torch", found.node)
+            named = edits.name_functional(module, found.node)
             if named is not None and not named[1] and not module.comment_on(found.node):
-                better = f"{named[0]}.nn.functional.{found.better}"
+                better = f"{named[0]}.{found.better}"
                 changed = edits.replace(module, found.node, better)
                 fix = Fix(f"call `{better}`", changed, Applicability.UNSAFE, "rounds differently")
             yield self.diagnostic(

@@ -150,8 +150,7 @@ def _is_where_training_is(module: Module, node: cst.CSTNode) -> bool:
 def _fix(module: Module, call: Call) -> Fix | None:
     caution = "a NaN in a gradient no longer ends the program"
     if call.name in _TRAINERS:
-        argument = call.argument("detect_anomaly").node
-        edited = None if argument is None else edits.remove_argument(module, call.node, argument)
+        edited = edits.without_option(module, call, "detect_anomaly")
         return None if edited is None else Fix("remove the argument", edited, Applicability.UNSAFE, caution)
     statement = edits.statement_of_call(module, call.node)
     if statement is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -23,6 +24,8 @@ _CACHES = frozenset(
     f"torch.{name}.empty_cache" for name in ("cuda", "cuda.memory", "mps", "xpu", "npu", "mlu", "accelerator.memory")
 ) | {"torch.accelerator.empty_cache"}
 COLLECTOR = "gc.collect"
+#: Loops and comprehensions.
+_REPEATING = (cst.For, cst.While, cst.GeneratorExp, cst.ListComp, cst.SetComp)
 #: What else a function may do that only flushes.
 _ALONGSIDE = re.compile(r"torch\.\w+\.(synchronize|ipc_collect|reset_\w*stats)|builtins\.print|gc\.(collect|get_count)")
 #: What an option is called that saves memory.
@@ -53,6 +56,8 @@ class Flushes:
     def __init__(self, module: Module) -> None:
         self._module = module
         self._tree = module.tree
+        self._first_ends: dict[cst.FunctionDef, float] = {}
+        self._handling: dict[cst.CSTNode, bool] = {}
 
     def all(self) -> Iterator[Flush]:
         """The flushes of the file that a step does every time, in order."""
@@ -118,7 +123,7 @@ class Flushes:
             return None
         places = self._module.fact(StepPlaces)
         found = places.of(call, places.always, trained=True) or places.of(call, places.always) or self._forward(call)
-        if found is None or any(map(self._is_for_a_purpose, found.calls)) or self._handles_models(found.step):
+        if found is None or any(map(self._is_for_a_purpose, found.calls)) or self._is_handling_models(found.step):
             return None
         return None if self._saves_memory(found.step) else found
 
@@ -134,17 +139,24 @@ class Flushes:
         function = self._module.function_of(call)
         if function is None:
             return False
-        runs_network, index = self._module.fact(Networks).runs_network, self._tree.index(call)
-        for loop in self._tree.nodes_in(function.body):
-            if self._tree.index(loop) >= index or self._tree.within(call, loop):
+        if function not in self._first_ends:
+            self._first_ends[function] = self._first_end(function)
+        return self._tree.index(call) > self._first_ends[function]
+
+    def _first_end(self, function: cst.FunctionDef) -> float:
+        """The index at which the first loop, or comprehension, of ``function`` ends that runs a network."""
+        runs_network, end = self._module.fact(Networks).runs_network, math.inf
+        for loop in self._tree.inside(function.body, *_REPEATING):
+            if self._tree.last(loop) >= end:
                 continue
-            if isinstance(loop, (cst.For, cst.While)):
-                repeated: cst.CSTNode | None = None if self._accumulates(loop) else loop.body
-            else:
-                repeated = loop.elt if isinstance(loop, cst.BaseSimpleComp) else None
+            repeated: cst.CSTNode | None = None
+            if isinstance(loop, cst.BaseSimpleComp):
+                repeated = loop.elt
+            elif isinstance(loop, (cst.For, cst.While)) and not self._accumulates(loop):
+                repeated = loop.body
             if repeated is not None and any(map(runs_network, self._tree.calls_in(repeated))):
-                return True
-        return False
+                end = self._tree.last(loop)
+        return end
 
     def _accumulates(self, loop: cst.For | cst.While) -> bool:
         """Whether a loop adds up gradients for one step of an optimizer, which follows it."""
@@ -165,6 +177,12 @@ class Flushes:
                 return True
             function = self._module.function_of(function)
         return False
+
+    def _is_handling_models(self, step: cst.CSTNode) -> bool:
+        """The same as `_handles_models`, answered once per step."""
+        if step not in self._handling:
+            self._handling[step] = self._handles_models(step)
+        return self._handling[step]
 
     def _handles_models(self, step: cst.CSTNode) -> bool:
         """Whether an iteration of a loop creates or loads a network of its own, or the loop has few iterations."""

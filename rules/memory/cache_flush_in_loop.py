@@ -111,6 +111,7 @@ class CacheFlushInLoop(Rule):
         if not module.uses_torch:
             return
         flushes = list(module.fact(Flushes).all())
+        calls = [flush.call for flush in flushes]
         for flush in flushes:
             what = "runs the garbage collector" if flush.collects else "empties the allocator's cache"
             yield self.diagnostic(
@@ -119,7 +120,7 @@ class CacheFlushInLoop(Rule):
                 f"`{flush.name}()` {what} at every {'training step' if flush.step.trains else 'iteration'}",
                 label="visits every Python object" if flush.collects else "the next step allocates this memory again",
                 notes=tuple(_notes(module, flush)),
-                fix=_fix(module, flush, [other.call for other in flushes]),
+                fix=_fix(module, flush, calls),
                 cause=Cause((module.tree.index(flush.step.step), module.function_of(flush.call)), "also flushed"),
             )
 

@@ -117,7 +117,6 @@ def _may_be_true(argument: Argument) -> bool:
 
 
 def _fix(module: Module, call: Call, name: str) -> Fix | None:
-    argument = call.argument(name).node
-    edited = None if argument is None else edits.remove_argument(module, call.node, argument)
+    edited = edits.without_option(module, call, name)
     caution = "lists of intermediate results take memory"
     return None if edited is None else Fix(f"remove `{name}=False`", edited, Applicability.UNSAFE, caution)

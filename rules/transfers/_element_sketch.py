@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from torchlint.rule.bindings import BoundKind
 from torchlint.rule.sketch import Sketch
 from torchlint.rule.tensor_sketch import may_be_tensor
-from torchlint.source.ast_names import called_name
+from torchlint.source.ast_names import bare, called_name
 
 _LISTS = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
 _COUNTING = frozenset({"range", "enumerate"})
@@ -70,13 +70,7 @@ def _unrounded(node: ast.expr) -> ast.expr:
 
 def _copied(node: ast.expr) -> ast.expr:
     """``x`` for ``x.detach().cpu().numpy()``."""
-    while True:
-        if isinstance(node, ast.Attribute) and node.attr == "data":
-            node = node.value
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _COPYING:
-            node = node.func.value
-        else:
-            return node
+    return bare(node, _COPYING, ("data",))
 
 
 def _is_parameter(sketch: Sketch, node: ast.expr, at: ast.stmt) -> bool:

@@ -242,6 +242,8 @@ class HostReads:
         for call in self._tree.calls_in(inner):
             if not self._module.fact(Iterations).at_every_iteration(call, body, or_often=or_often):
                 continue
+            if body is step and self._module.fact(StepPlaces).only_evaluates(call, step):
+                continue
             yield call
             if depth <= 0:
                 continue

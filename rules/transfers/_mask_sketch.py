@@ -6,7 +6,7 @@ import ast
 
 from torchlint.rule.bindings import BoundKind
 from torchlint.rule.sketch import Sketch
-from torchlint.source.ast_names import called_name
+from torchlint.source.ast_names import bare, called_name
 
 from ._mask_words import COPYING, SHAPING
 
@@ -42,8 +42,7 @@ def _selects_both(sketch: Sketch, call: ast.Call, at: ast.stmt) -> bool:
 
 def _mask_of(sketch: Sketch, node: ast.expr, at: ast.stmt) -> ast.expr | None:
     """The mask that an expression, or a name for one, is indexed with."""
-    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in COPYING:
-        node = node.func.value
+    node = bare(node, COPYING)
     if isinstance(node, ast.Name):
         made = (item for item in sketch.bindings(node.id, at) if item.kind is BoundKind.VALUE)
         values = ((item.value, item.statement) for item in made if isinstance(item.value, (ast.Subscript, ast.Call)))

@@ -8,13 +8,14 @@ import re
 from torchlint.model.tensors.creation import WHOLE
 from torchlint.rule.bindings import BoundKind, Function
 from torchlint.rule.sketch import Sketch
-from torchlint.source.ast_names import called_name, dotted_name, root_of
+from torchlint.source.ast_names import bare, called_name, dotted_name, root_of
 
 from ._move_sketch import is_cast
 from ._repeat_words import RUNNING
 
 _MOVING = frozenset({"to", "cuda", "type", "type_as"})
 _FORMS = WHOLE | {"to", "type", "type_as"}
+_VIEWS = frozenset({"data", "T", "mT"})
 _CONSTRUCTORS = frozenset({"__init__", "__post_init__"})
 #: A part of a condition on the device.
 _DEVICES = re.compile(r"cuda|gpu|mps|xpu|npu|hip|rocm|cudnn|device|available|accelerator", re.IGNORECASE)
@@ -43,13 +44,7 @@ def may_move_again(sketch: Sketch) -> bool:
 
 def _whole(node: ast.expr) -> ast.expr:
     """The tensor of which ``node`` is another form or a part."""
-    while True:
-        if isinstance(node, ast.Subscript) or (isinstance(node, ast.Attribute) and node.attr in ("data", "T", "mT")):
-            node = node.value
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _FORMS:
-            node = node.func.value
-        else:
-            return node
+    return bare(node, _FORMS, _VIEWS, items=True)
 
 
 def _is_invariant(sketch: Sketch, statement: ast.stmt, moved: ast.expr) -> bool:

@@ -82,9 +82,9 @@ class ShownTensors:
                 yield ShownTensor(node if isinstance(node, cst.Call) and shows else None, found, step)
 
     def _is_text(self, node: cst.CSTNode) -> bool:
-        """``f"{loss:.3f}"``, ``"%.3f" % loss``, ``"{:.3f}".format(loss)``."""
-        if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
-            return node.func.attr.value == "format" and isinstance(node.func.value, _LITERALS)
+        """``f"{loss:.3f}"``, ``"%.3f" % loss``, ``"{:.3f}".format(loss)``, also of a text with a name."""
+        if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value == "format":
+            return self._module.value(node.func.value).kind is Kind.STRING
         if isinstance(node, cst.BinaryOperation):
             return isinstance(node.operator, cst.Modulo) and isinstance(node.left, _LITERALS)
         return isinstance(node, cst.FormattedString)

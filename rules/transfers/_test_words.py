@@ -67,5 +67,7 @@ def tests_tensor(text: str) -> bool:
 
 
 def _is_tested(text: str, at: int) -> bool:
-    row = text.rfind("\n", max(0, at - _REACH), at) + 1
-    return _TEST.search(text, row or max(0, at - _REACH), at) is not None
+    reach = max(0, at - _REACH)
+    row = text.rfind("\n", reach, at) + 1 or reach
+    is_end = text[row:at].lstrip()[:1] == ")"  # of a test in several rows
+    return _TEST.search(text, reach if is_end else row, at) is not None

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import importlib
+import os
 import re
 import sys
 import textwrap
@@ -20,8 +22,8 @@ if TYPE_CHECKING:
     from _typeshed import SupportsWrite
 
     from torchlint.rule.rule import Rule
-    from torchlint.settings.layers import SettingsError
-    from torchlint.settings.resolver import Resolver
+    from torchlint.settings.layers import Layer, SettingsError
+    from torchlint.settings.resolver import Given, Resolver
     from torchlint.settings.settings import Settings
 
 CLEAN, FINDINGS, FAULT = 0, 1, 2
@@ -60,6 +62,11 @@ SUMMARIES = {
 SYNONYMS = {"rule": "explain", "linter": "families"}
 
 
+def load(command: str) -> Any:
+    """The module of ``torchlint.commands`` that runs a command."""
+    return importlib.import_module(f"{__name__}.{COMMANDS[command]}")
+
+
 class UsageError(Exception):
     """The command line or a setting is not valid; the text is one line for the user."""
 
@@ -69,8 +76,7 @@ class UsageError(Exception):
 
     def report(self) -> None:
         """Print what is not valid, with the lines of the settings file."""
-        for cause in [one for first in self.causes for one in (first, *first.others)]:
-            report_error(str(cause), cause.excerpt)
+        report_all(*(one for first in self.causes for one in (first, *first.others)))
         if not self.causes:
             report_error(str(self))
 
@@ -104,13 +110,31 @@ class _HelpFormatter(argparse.HelpFormatter):
 class Parser(argparse.ArgumentParser):
     """The arguments of a command. An error is one line that names the nearest option; the help is coloured."""
 
-    def __init__(self, prog: str, description: str, usage: str | None = None, epilog: str | None = None) -> None:
+    def __init__(
+        self, prog: str, description: str, usage: str | None = None, epilog: str | None = None, *, shared: bool = True
+    ) -> None:
+        """With ``shared``, it has the options that are accepted before each command."""
         super().__init__(prog, usage, description, epilog, formatter_class=_HelpFormatter, allow_abbrev=False)
         if sys.version_info >= (3, 14):
             self.color = False  # NO_COLOR and the like are read here
         self.add_argument(
             "--color", action=_ChooseColour, choices=CHOICES, help="when to colour output (default: auto)"
         )
+        if shared:
+            group = self.add_argument_group("options of all commands")
+            add_amount(group, "print more (`check` only)", "print results only", "print results only, and no errors")
+            add_settings(group)
+
+    def options(self, arguments: Sequence[str]) -> argparse.Namespace:
+        """The options that are given, after --silent has taken effect."""
+        return _silenced(self.parse_args(arguments))
+
+    def options_and_paths(self, arguments: Sequence[str]) -> argparse.Namespace:
+        """The same; ``paths`` are also what is on both sides of an option, and all that follows ``--``."""
+        end = arguments.index("--") if "--" in arguments else len(arguments)
+        options = self.parse_intermixed_args(arguments[:end])
+        options.paths += arguments[end + 1 :]
+        return _silenced(options)
 
     def print_help(self, file: SupportsWrite[str] | None = None) -> None:
         """Print the help, in colour where that is wanted."""
@@ -127,6 +151,29 @@ class Parser(argparse.ArgumentParser):
             close = difflib.get_close_matches(word, known, n=1)
             message = f"unknown option `{word}`" + (f"; did you mean `{close[0]}`?" if close else "; see --help")
         raise UsageError(message)
+
+
+def add_amount(group: argparse._ArgumentGroup, verbose: str, quiet: str, silent: str) -> None:
+    """Add the options that say how much is printed, with the help of each."""
+    amount = group.add_mutually_exclusive_group()
+    amount.add_argument("-v", "--verbose", action="store_true", help=verbose)
+    amount.add_argument("-q", "--quiet", action="store_true", help=quiet)
+    amount.add_argument("-s", "--silent", action="store_true", help=silent)
+
+
+def add_settings(group: argparse._ArgumentGroup) -> None:
+    """Add the options that say where settings are read from."""
+    group.add_argument(
+        "--config", action="append", metavar="FILE|KEY=VALUE", help="a settings file, or one setting in TOML"
+    )
+    group.add_argument("--isolated", action="store_true", help="ignore all settings files")
+
+
+def _silenced(options: argparse.Namespace) -> argparse.Namespace:
+    if options.silent:
+        silence()
+        options.quiet = True
+    return options
 
 
 #: What is coloured in a help text.
@@ -168,6 +215,12 @@ def report_error(message: str, excerpt: str = "") -> None:
         print(printable(line), file=sys.stderr)
 
 
+def report_all(*errors: str | SettingsError) -> None:
+    """Print errors, those of settings with the lines of the file."""
+    for error in errors:
+        report_error(str(error), "" if isinstance(error, str) else error.excerpt)
+
+
 def settings_for(resolver: Resolver, folder: str) -> Settings:
     """The settings of a folder. Raises UsageError if they are not valid."""
     with usage_errors():
@@ -185,25 +238,45 @@ def usage_errors() -> Iterator[None]:
         raise UsageError(str(error), causes=(error,)) from error
 
 
-def known_rules() -> list[Rule]:
+def given_settings(options: argparse.Namespace) -> Given:
+    """What ``--config`` and ``--isolated`` say. Raises UsageError."""
+    from torchlint.settings.layers import inline_layers
+    from torchlint.settings.resolver import Given
+
+    config = None
+    layers: list[Layer] = []
+    with usage_errors():
+        for text in options.config or ():
+            if "=" in text and not os.path.exists(text):
+                layers += inline_layers(text)
+            elif config is not None:
+                raise UsageError(f"--config names two files: {config} and {text}")
+            elif options.isolated:
+                raise UsageError("--config with a file and --isolated exclude each other")
+            else:
+                config = text
+    return Given(tuple(layers), config, options.isolated)
+
+
+def known_rules(options: argparse.Namespace) -> list[Rule]:
     """All rules there are in this folder: torchlint's and those of its plugins."""
-    from torchlint.settings.resolver import Resolver
     from torchlint.settings.settings import all_rules
 
-    return list(all_rules(settings_for(Resolver(), "").plugins))
+    return list(all_rules(settings_for(given_settings(options).resolver(), "").plugins))
 
 
-def rule_named(word: str, rules: Sequence[Rule]) -> Rule:
-    """The rule with that code or name. Raises UsageError."""
-    from torchlint.rule.registry import find_rule
+def rules_named(word: str, rules: Sequence[Rule]) -> list[Rule]:
+    """The rule with that code or name, or those whose codes begin with it. Raises UsageError."""
+    from torchlint.rule.registry import find_rule, rules_below
 
     rule = find_rule(rules, word)
-    if rule is None:
+    found = [rule] if rule is not None else rules_below(rules, word)
+    if not found:
         names = {name.lower(): name for rule in rules for name in (rule.code, rule.name)}
         close = difflib.get_close_matches(word.lower(), names, n=1)
         hint = f"did you mean `{names[close[0]]}`?" if close else "`torchlint rules` lists them"
         raise UsageError(f"unknown rule `{word}`; {hint}")
-    return rule
+    return found
 
 
 def report_evidence_problems() -> None:

@@ -7,11 +7,19 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from torchlint import __version__
-from torchlint.commands import SUMMARIES, Parser, UsageError, environment, usage_errors
+from torchlint.commands import (
+    SUMMARIES,
+    Parser,
+    UsageError,
+    add_amount,
+    add_settings,
+    environment,
+    given_settings,
+    usage_errors,
+)
 from torchlint.settings.formats import FORMATS
 
 if TYPE_CHECKING:
-    from torchlint.settings.layers import Layer
     from torchlint.settings.resolver import Resolver
 
 #: Options that are settings too, under the same name.
@@ -51,6 +59,7 @@ def parser() -> Parser:
         description="Find and fix PyTorch performance anti-patterns.",
         epilog=f"commands:\n{_commands()}\n\n`torchlint help COMMAND` shows the options of a command.\n"
         "Exit status: 0 no warnings, 1 warnings remain, 2 usage, configuration or internal error.",
+        shared=False,
     )
     switch = argparse.BooleanOptionalAction
     parser.add_argument("paths", nargs="*", metavar="PATH", help="files or folders (default: .); - is standard input")
@@ -114,10 +123,12 @@ def parser() -> Parser:
         "--profile", metavar="TRACE", help="show and sort by the share that each finding has of a torch.profiler trace"
     )
     report.add_argument("--timing", action="store_true", help="print the CPU time of phases, rules and files")
-    amount = report.add_mutually_exclusive_group()
-    amount.add_argument("-v", "--verbose", action="store_true", help="also print settings files, versions and times")
-    amount.add_argument("-q", "--quiet", action="store_true", help="print findings only, no summary")
-    amount.add_argument("-s", "--silent", action="store_true", help="print nothing; the exit status tells the result")
+    add_amount(
+        report,
+        "also print settings files, versions and times",
+        "print findings only, no summary",
+        "print nothing; the exit status tells the result",
+    )
     report.add_argument(
         "--fail-on",
         metavar="SEVERITY",
@@ -133,13 +144,10 @@ def parser() -> Parser:
     caching.add_argument("-n", "--no-cache", action="store_true", help="neither read nor write the cache")
     caching.add_argument("--cache-dir", metavar="FOLDER", help="the folder of the cache (default: .torchlint_cache)")
     settings = parser.add_argument_group("settings")
-    settings.add_argument(
-        "--config", action="append", metavar="FILE|KEY=VALUE", help="a settings file, or one setting in TOML"
-    )
+    add_settings(settings)
     settings.add_argument(
         "--show-settings", action="store_true", help="print the settings of PATH (default: .) and their files"
     )
-    settings.add_argument("--isolated", action="store_true", help="ignore all settings files")
     settings.add_argument(
         "--allow-plugins",
         action="store_true",
@@ -162,27 +170,17 @@ def _commands() -> str:
 
 def make_resolver(options: argparse.Namespace) -> Resolver:
     """Finds settings: those of the files, with the options on top. Raises UsageError."""
-    from torchlint.settings.layers import inline_layers, layer_of
+    from torchlint.settings.layers import layer_of
     from torchlint.settings.resolver import Resolver
 
-    config = None
-    layers: list[Layer] = []
     with usage_errors():
-        layers += environment.layers()
-        for given in options.config or ():
-            if "=" in given and not os.path.exists(given):
-                layers += inline_layers(given)
-            elif config is not None:
-                raise UsageError(f"--config names two files: {config} and {given}")
-            elif options.isolated:
-                raise UsageError("--config with a file and --isolated exclude each other")
-            else:
-                config = given
-        layers.append(layer_of(_settings(options), "command line", os.getcwd()))
+        given = given_settings(options)
+        own = layer_of(_settings(options), "command line", os.getcwd())
+        layers = [*environment.layers(), *given.layers, own]
     return Resolver(
         layers,
-        config=config,
-        isolated=options.isolated,
+        config=given.config,
+        isolated=given.isolated,
         ignore_noqa=options.ignore_noqa,
         isolated_files=options.isolated_files,
         ignore_baseline=options.update_baseline,

@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING, TextIO
 
 from torchlint.commands import (
     CLEAN,
+    COMMANDS,
     FAULT,
+    SYNONYMS,
     UsageError,
     environment,
-    report_error,
+    report_all,
     report_evidence_problems,
     report_warning,
     settings_for,
-    silence,
 )
 from torchlint.commands.arguments import make_resolver, parser
 from torchlint.commands.conclusion import check_statistics, conclude, mode_of, report, report_errors, status
@@ -33,14 +34,12 @@ if TYPE_CHECKING:
 
 def run(arguments: Sequence[str]) -> int:
     """Check and fix files and folders, print the report, and return the exit status."""
-    options = parser().parse_intermixed_args(_with_own_reason(arguments))
+    options = parser().options_and_paths(_with_own_reason(arguments))
+    _check_place_of_command(arguments, options.paths)
     if options.stdin_filename is not None:
         _read_standard_input(options)
     from torchlint.commands import adopt
 
-    if options.silent:
-        silence()
-        options.quiet = True
     options.no_cache = options.no_cache or environment.is_cache_off()
     options.output_file = options.output_file or environment.output_file()
     resolver = make_resolver(options)
@@ -81,8 +80,7 @@ def _show(options: argparse.Namespace, resolver: Resolver) -> int:
         show(resolver, (options.paths or ["."])[0], "text", sys.stdout)
         return CLEAN
     found = find_files(options.paths or ["."], resolver.for_folder)
-    for error in found.errors:
-        report_error(error)
+    report_all(*found.errors)
     for file in found.files:
         print(os.path.abspath(file.path))
     return FAULT if found.errors else CLEAN
@@ -156,6 +154,13 @@ def _with_own_reason(arguments: Sequence[str]) -> list[str]:
     """The arguments, with a bare ``--add-noqa`` kept from taking a path for its reason."""
     end = arguments.index("--") if "--" in arguments else len(arguments)
     return ["--add-noqa=" if word == "--add-noqa" and i < end else word for i, word in enumerate(arguments)]
+
+
+def _check_place_of_command(arguments: Sequence[str], paths: Sequence[str]) -> None:
+    """Raise UsageError if the first of the paths, which does not exist, is a command that options precede."""
+    word = paths[0] if paths else ""
+    if word in (*COMMANDS, *SYNONYMS) and arguments[0] not in (word, "--") and not os.path.lexists(word):
+        raise UsageError(f"{word}: no such file or folder; give the command before its options: `torchlint {word} ...`")
 
 
 def _check_stdin(options: argparse.Namespace, resolver: Resolver, out: TextIO | None) -> int:

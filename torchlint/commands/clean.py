@@ -6,8 +6,12 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
-from torchlint.commands import CLEAN, FAULT, Parser, environment, report_error, report_warning
+from torchlint.commands import CLEAN, FAULT, Parser, environment, given_settings, report_error, report_warning
+
+if TYPE_CHECKING:
+    from torchlint.settings.resolver import Given
 
 
 def parser() -> Parser:
@@ -17,7 +21,6 @@ def parser() -> Parser:
         description="Delete torchlint's caches in folders and below them, and the cache that the settings name.",
     )
     parser.add_argument("paths", nargs="*", metavar="FOLDER", help="where to look (default: .)")
-    parser.add_argument("-q", "--quiet", action="store_true", help="do not name what is deleted")
     return parser
 
 
@@ -25,13 +28,14 @@ def run(arguments: Sequence[str]) -> int:
     """Delete the caches; the exit status is 2 if one cannot be deleted."""
     from torchlint.output.text import display_path
 
-    options = parser().parse_args(arguments)
+    options = parser().options_and_paths(arguments)
+    given = given_settings(options)
     status = CLEAN
     for path in options.paths:
         if not os.path.isdir(path):
             report_error(f"{path}: no such folder")
             status = FAULT
-    for folder in dict.fromkeys(cache for path in options.paths or ["."] for cache in _caches(path)):
+    for folder in dict.fromkeys(cache for path in options.paths or ["."] for cache in _caches(path, given)):
         try:
             shutil.rmtree(folder)
         except OSError as error:
@@ -43,14 +47,13 @@ def run(arguments: Sequence[str]) -> int:
     return status
 
 
-def _caches(path: str) -> Iterator[str]:
+def _caches(path: str, given: Given) -> Iterator[str]:
     """The absolute paths of the caches below a folder, and of the one that its settings name."""
     from torchlint.cache.folder import NAME, is_cache
     from torchlint.settings.layers import SettingsError
-    from torchlint.settings.resolver import Resolver
 
     try:
-        configured = Resolver(environment.layers()).cache(path).path
+        configured = given.resolver(below=environment.layers()).cache(path).path
     except SettingsError as error:
         configured = ""
         report_warning(f"a cache named in the settings is not deleted; correct them and run this again: {error}")

@@ -28,7 +28,7 @@ def run(arguments: Sequence[str]) -> int:
     """Print the script of a shell."""
     from torchlint.settings.settings import all_rules
 
-    options = parser().parse_args(arguments)
+    options = parser().options(arguments)
     rules = all_rules()
     names = [rule.code for rule in rules] + [rule.name for rule in rules]
     sys.stdout.write(script(options.shell, names))

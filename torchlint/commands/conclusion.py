@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TextIO
 
-from torchlint.commands import CLEAN, FAULT, FINDINGS, UsageError, report_error, report_warning
+from torchlint.commands import CLEAN, FAULT, FINDINGS, UsageError, report_all, report_error, report_warning
 from torchlint.settings.formats import FOR_PEOPLE
 
 if TYPE_CHECKING:
@@ -23,8 +23,7 @@ def conclude(
     from torchlint.commands import adopt
     from torchlint.engine.results import Mode
 
-    for error in found.errors:
-        report_error(error)
+    report_all(*found.errors)
     if not found.files and not found.errors and not options.quiet:
         report_warning("no Python files or notebooks found under the given paths")
     if found.errors and adopt.is_asked_for(options):

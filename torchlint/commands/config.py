@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TextIO
 
-from torchlint.commands import CLEAN, Parser, UsageError, known_rules, settings_for, usage_errors
+from torchlint.commands import CLEAN, Parser, UsageError, given_settings, known_rules, settings_for, usage_errors
 from torchlint.settings.keys import CHOICES, KEYS, TYPES, SettingType
 
 if TYPE_CHECKING:
@@ -44,21 +44,20 @@ def parser() -> Parser:
 
 def run(arguments: Sequence[str]) -> int:
     """Explain, validate or show."""
-    options = parser().parse_args(arguments)
+    options = parser().options(arguments)
     if sum(given is not None for given in (options.key, options.check, options.show)) > 1:
         raise UsageError("KEY, --check and --show exclude each other")
     style = options.output_format
     if options.check is not None or options.show is not None:
         if style not in ("text", "json"):
             raise UsageError(f"--output-format {style} explains settings; it goes with neither --check nor --show")
+        given = given_settings(options)
         if options.check is not None:
-            _check(options.check, style, sys.stdout)
+            _check(options.check or given.config, style, sys.stdout, isolated=given.isolated)
         else:
-            from torchlint.settings.resolver import Resolver
-
-            show(Resolver(), options.show, style, sys.stdout)
+            show(given.resolver(), options.show, style, sys.stdout)
         return CLEAN
-    rules = known_rules()
+    rules = known_rules(options)
     if options.key is not None and style == "json-schema":
         raise UsageError("--output-format json-schema describes all settings, not one")
     _explain(options.key, rules, style, sys.stdout)
@@ -187,11 +186,11 @@ def _object(properties: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": "object", "properties": dict(properties), "additionalProperties": False}
 
 
-def _check(file: str, style: str, out: TextIO) -> None:
+def _check(file: str | None, style: str, out: TextIO, *, isolated: bool) -> None:
     """Validate a settings file, with all that it extends. Raises UsageError."""
     from torchlint.settings.resolver import Resolver
 
-    resolver = Resolver(config=file or None)
+    resolver = Resolver(config=file, isolated=isolated)
     layers = _layers(resolver, ".")
     if not layers:
         raise UsageError("no settings file here or in the folders above; name one: `torchlint config --check FILE`")

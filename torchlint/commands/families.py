@@ -19,7 +19,7 @@ def run(arguments: Sequence[str]) -> int:
     """List the families."""
     from torchlint.output.families import write_families, write_families_json
 
-    options = parser().parse_args(arguments)
+    options = parser().options(arguments)
     write = write_families_json if options.output_format == "json" else write_families
-    write(known_rules(), sys.stdout)
+    write(known_rules(options), sys.stdout)
     return CLEAN

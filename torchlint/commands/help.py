@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Sequence
 
-from torchlint.commands import CLEAN, COMMANDS, SYNONYMS, Parser, UsageError, suggested
+from torchlint.commands import CLEAN, COMMANDS, SYNONYMS, Parser, UsageError, load, suggested
 
 
 def parser() -> Parser:
@@ -17,10 +16,9 @@ def parser() -> Parser:
 
 def run(arguments: Sequence[str]) -> int:
     """Print the help of a command."""
-    given = parser().parse_args(arguments).command
+    given = parser().options(arguments).command
     name = SYNONYMS.get(given, given)
     if name not in COMMANDS:
         raise UsageError(f"unknown command `{given}`{suggested(given, COMMANDS)}")
-    module = importlib.import_module(f"torchlint.commands.{'arguments' if name == 'check' else COMMANDS[name]}")
-    module.parser().print_help()
+    load(name).parser().print_help()
     return CLEAN

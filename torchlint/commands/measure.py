@@ -8,12 +8,13 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from torchlint.commands import CLEAN, Parser, UsageError, known_rules, report_warning, rule_named
+from torchlint.commands import CLEAN, Parser, UsageError, known_rules, report_warning, rules_named
 
 if TYPE_CHECKING:
     from torchlint.measure.environment import Machine
     from torchlint.measure.measure import Task
     from torchlint.measure.pairs import Pair
+    from torchlint.rule.rule import Rule
 
 
 def parser() -> Parser:
@@ -25,7 +26,9 @@ def parser() -> Parser:
         "the results come first wherever torchlint shows or uses a speed-up. With a command, time the script that it "
         "runs, as it is and with fixes, in copies of its project.",
     )
-    parser.add_argument("rule", nargs="*", metavar="RULE", help="rules, such as TL101 or missing-eval (default: all)")
+    parser.add_argument(
+        "rule", nargs="*", metavar="RULE", help="codes, prefixes or names, such as TL101 (default: all)"
+    )
     parser.add_argument(
         "--device",
         choices=("auto", "cuda", "cpu"),
@@ -60,7 +63,7 @@ def run(arguments: Sequence[str]) -> int:
         raise UsageError("`torchlint measure` needs Linux or macOS")
     words = list(arguments)
     end = words.index("--") if "--" in words else len(words)
-    options, command = parser().parse_args(words[:end]), words[end + 1 :]
+    options, command = parser().options(words[:end]), words[end + 1 :]
     if command:
         from torchlint.commands.measure_script import measure_script
 
@@ -82,7 +85,8 @@ def _measure_pairs(options: argparse.Namespace) -> int:
     from torchlint.rule.evidence import own_folder
 
     pairs = {pair.name: pair for pair in pairs_in(rule_folder(), "rule")}
-    chosen = {name: pairs[name] for name in (_name_of(word, pairs) for word in options.rule)} or pairs
+    rules = known_rules(options) if options.rule else []
+    chosen = {name: pairs[name] for word in options.rule for name in _names_of(word, pairs, rules)} or pairs
     try:
         machine = find_machine(options.device)
     except ValueError as error:
@@ -103,12 +107,13 @@ def _measure_pairs(options: argparse.Namespace) -> int:
     return CLEAN
 
 
-def _name_of(word: str, pairs: Mapping[str, Pair]) -> str:
-    """The name of a rule that has a pair. Raises UsageError."""
-    rule = rule_named(word, known_rules())
-    if rule.name not in pairs:
-        raise UsageError(f"{rule.code} has no example program to measure")
-    return rule.name
+def _names_of(word: str, pairs: Mapping[str, Pair], rules: Sequence[Rule]) -> list[str]:
+    """The names of those rules of a code, name or prefix that have a pair. Raises UsageError if none has."""
+    meant = rules_named(word, rules)
+    names = [rule.name for rule in meant if rule.name in pairs]
+    if not names:
+        raise UsageError(f"{', '.join(rule.code for rule in meant)} has no example program to measure")
+    return names
 
 
 def _tasks(pairs: Sequence[Pair], machine: Machine) -> list[Task]:

@@ -144,5 +144,7 @@ def _resolver(options: argparse.Namespace) -> Resolver:
 
     names = ("select", "extend-select", "ignore")
     given = [f"--{name}={value}" for name in names for value in getattr(options, name.replace("-", "_")) or ()]
+    given += [f"--config={value}" for value in options.config or ()]
     given += ["--unsafe-fixes"] if options.unsafe_fixes else []
+    given += ["--isolated"] if options.isolated else []
     return make_resolver(parser().parse_args(["--no-cache", *given]))

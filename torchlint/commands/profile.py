@@ -52,7 +52,7 @@ def run(arguments: Sequence[str]) -> int:
     from torchlint.injection.folder import fill
 
     end = list(arguments).index("--")
-    options = parser().parse_args(arguments[:end])
+    options = parser().options(arguments[:end])
     command = list(arguments[end + 1 :])
     if not command:
         raise UsageError("there is no command behind `--`: torchlint profile -- python train.py")
@@ -69,6 +69,8 @@ def run(arguments: Sequence[str]) -> int:
     if not seen["recorded"]:
         raise UsageError(_reason(name, status, seen["steps"], options))
     size = os.path.getsize(options.output_file) / 1e6
+    if options.quiet:
+        return CLEAN
     print(
         f"Recorded {options.steps} steps in {options.output_file} ({size:.1f} MB), and stopped `{name}` after them.\n"
         f"Next: torchlint check --profile {shlex.quote(options.output_file)}",

@@ -19,9 +19,9 @@ def run(arguments: Sequence[str]) -> int:
     """List the rules."""
     from torchlint.output.pages import table_json, write_table
 
-    options = parser().parse_args(arguments)
+    options = parser().options(arguments)
     if options.output_format == "json":
-        print(table_json(known_rules()))
+        print(table_json(known_rules(options)))
     else:
-        write_table(known_rules(), sys.stdout)
+        write_table(known_rules(options), sys.stdout)
     return CLEAN

@@ -18,6 +18,6 @@ def parser() -> Parser:
 
 def run(arguments: Sequence[str]) -> int:
     """Print the version."""
-    options = parser().parse_args(arguments)
+    options = parser().options(arguments)
     print(json.dumps({"version": __version__}) if options.output_format == "json" else f"torchlint {__version__}")
     return CLEAN

@@ -129,7 +129,11 @@ class _View:
         found = find_files(options.paths or ["."], resolver.for_folder)
         cache = None if options.no_cache else resolver.cache(".")
         changed, results = self._memory.results(found.files, mode_of(options, settings), cache)
-        seen = (settings, found.errors, [(result.path, result.diagnostics, result.errors) for result in results])
+        seen = (
+            settings,
+            [*map(str, found.errors)],
+            [(result.path, result.diagnostics, result.errors) for result in results],
+        )
         if changed or seen != self._shown:
             self._shown = seen
             self._clear()

@@ -7,10 +7,9 @@ for the codes and names of rules, so that a new rule needs no new scripts.
 from __future__ import annotations
 
 import argparse
-import importlib
 import re
 
-from torchlint.commands import COMMANDS
+from torchlint.commands import COMMANDS, load
 from torchlint.settings.formats import FORMATS
 from torchlint.settings.keys import CHOICES, KEYS
 
@@ -90,20 +89,16 @@ def generate(shell: str) -> str:
 
 def _all_arguments(*, check_left_out: bool) -> argparse.ArgumentParser:
     """One parser for all commands, which understands the arguments of ``check`` without it too if asked for."""
-    parsers = {name: importlib.import_module(f"torchlint.commands.{module}").parser() for name, module in _modules()}
+    parsers = {name: load(name).parser() for name in COMMANDS}
     parser = argparse.ArgumentParser(prog="torchlint")
     if check_left_out:
-        parser = importlib.import_module("torchlint.commands.arguments").parser()
+        parser = load("check").parser()
     commands = parser.add_subparsers(parser_class=argparse.ArgumentParser)
     for name, own in parsers.items():
         commands.add_parser(name, parents=[own], add_help=False, help=own.description, description=own.description)
     for one in (parser, *commands.choices.values()):
         _say_how_to_complete(one)
     return parser
-
-
-def _modules() -> list[tuple[str, str]]:
-    return [(name, "arguments" if name == "check" else module) for name, module in COMMANDS.items()]
 
 
 def _say_how_to_complete(parser: argparse.ArgumentParser) -> None:

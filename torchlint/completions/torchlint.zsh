@@ -82,8 +82,8 @@ _shtab_torchlint_check_options=(
   {-n,--no-cache}"[neither read nor write the cache \[env\: TORCHLINT_NO_CACHE\]]"
   "--cache-dir[the folder of the cache (default\: .torchlint_cache) \[env\: TORCHLINT_CACHE_DIR\]]:FOLDER:"
   "*--config[a settings file, or one setting in TOML]:FILE|KEY=VALUE:_files"
-  "--show-settings[print the settings of PATH (default\: .) and their files]"
   "--isolated[ignore all settings files]"
+  "--show-settings[print the settings of PATH (default\: .) and their files]"
   "--allow-plugins[allow settings files to name plugins, whose code is run]"
   "--isolated-files[analyse each file without the rest of its project]"
   "*:files or folders (default\: .)\; - is standard input:_files"
@@ -95,7 +95,11 @@ _shtab_torchlint_check_defaults_added=0
 _shtab_torchlint_clean_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   "--color[when to colour output (default\: auto)]:color:(auto always never)"
-  {-q,--quiet}"[do not name what is deleted]"
+  {-v,--verbose}"[print more (\`check\` only)]"
+  {-q,--quiet}"[print results only]"
+  {-s,--silent}"[print results only, and no errors]"
+  "*--config[a settings file, or one setting in TOML]:FILE|KEY=VALUE:_files"
+  "--isolated[ignore all settings files]"
   "*:where to look (default\: .):_files"
 )
 
@@ -105,6 +109,11 @@ _shtab_torchlint_clean_defaults_added=0
 _shtab_torchlint_config_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   "--color[when to colour output (default\: auto)]:color:(auto always never)"
+  {-v,--verbose}"[print more (\`check\` only)]"
+  {-q,--quiet}"[print results only]"
+  {-s,--silent}"[print results only, and no errors]"
+  "*--config[a settings file, or one setting in TOML]:FILE|KEY=VALUE:_files"
+  "--isolated[ignore all settings files]"
   "--check[validate FILE, or the settings file of this folder]:FILE:_files"
   "--show[show the settings for PATH (default\: .) and their files]:PATH:_files"
   "--output-format[json-schema\: of torchlint.toml, for all settings only (default\: text)]:output_format:(text json markdown json-schema)"
@@ -117,8 +126,14 @@ _shtab_torchlint_config_defaults_added=0
 _shtab_torchlint_explain_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   "--color[when to colour output (default\: auto)]:color:(auto always never)"
+  {-v,--verbose}"[print more (\`check\` only)]"
+  {-q,--quiet}"[print results only]"
+  {-s,--silent}"[print results only, and no errors]"
+  "*--config[a settings file, or one setting in TOML]:FILE|KEY=VALUE:_files"
+  "--isolated[ignore all settings files]"
   "--all[show the pages of all rules]"
-  "*:rules, such as TL101 or missing-eval:_torchlint_rule"
+  "--output-format[default\: text]:output_format:(text json)"
+  "*:codes, prefixes or names, such as TL101, TL1 or missing-eval:_torchlint_rule"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -127,6 +142,11 @@ _shtab_torchlint_explain_defaults_added=0
 _shtab_torchlint_families_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   "--color[when to colour output (default\: auto)]:color:(auto always never)"
+  {-v,--verbose}"[print more (\`check\` only)]"
+  {-q,--quiet}"[print results only]"
+  {-s,--silent}"[print results only, and no errors]"
+  "*--config[a settings file, or one setting in TOML]:FILE|KEY=VALUE:_files"
+  "--isolated[ignore all settings files]"
   "--output-format[default\: text]:output_format:(text json)"
 )
 
@@ -136,6 +156,11 @@ _shtab_torchlint_families_defaults_added=0
 _shtab_torchlint_generate_shell_completion_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   "--color[when to colour output (default\: auto)]:color:(auto always never)"
+  {-v,--verbose}"[print more (\`check\` only)]"
+  {-q,--quiet}"[print results only]"
+  {-s,--silent}"[print results only, and no errors]"
+  "*--config[a settings file, or one setting in TOML]:FILE|KEY=VALUE:_files"
+  "--isolated[ignore all settings files]"
   ":shell:(bash zsh fish)"
 )
 
@@ -145,6 +170,11 @@ _shtab_torchlint_generate_shell_completion_defaults_added=0
 _shtab_torchlint_help_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   "--color[when to colour output (default\: auto)]:color:(auto always never)"
+  {-v,--verbose}"[print more (\`check\` only)]"
+  {-q,--quiet}"[print results only]"
+  {-s,--silent}"[print results only, and no errors]"
+  "*--config[a settings file, or one setting in TOML]:FILE|KEY=VALUE:_files"
+  "--isolated[ignore all settings files]"
   ":check, explain, rules, families, config, measure, profile, server, clean, generate-shell-completion, version, help:"
 )
 
@@ -154,6 +184,11 @@ _shtab_torchlint_help_defaults_added=0
 _shtab_torchlint_measure_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   "--color[when to colour output (default\: auto)]:color:(auto always never)"
+  {-v,--verbose}"[print more (\`check\` only)]"
+  {-q,--quiet}"[print results only]"
+  {-s,--silent}"[print results only, and no errors]"
+  "*--config[a settings file, or one setting in TOML]:FILE|KEY=VALUE:_files"
+  "--isolated[ignore all settings files]"
   "--device[the device to measure on (default\: the GPU if there is one)]:device:(auto cuda cpu)"
   "--budget[stop after this time (script\: 600)]:SECONDS:"
   "--again[repeat measurements that have results]"
@@ -164,7 +199,7 @@ _shtab_torchlint_measure_options=(
   "--steps[steps to compare (default\: 200)]:steps:"
   "--warmup[steps before these (default\: 20)]:warmup:"
   "--apply[apply the fixes that pay without asking]"
-  "*:rules, such as TL101 or missing-eval (default\: all):_torchlint_rule"
+  "*:codes, prefixes or names, such as TL101 (default\: all):_torchlint_rule"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -173,6 +208,11 @@ _shtab_torchlint_measure_defaults_added=0
 _shtab_torchlint_profile_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   "--color[when to colour output (default\: auto)]:color:(auto always never)"
+  {-v,--verbose}"[print more (\`check\` only)]"
+  {-q,--quiet}"[print results only]"
+  {-s,--silent}"[print results only, and no errors]"
+  "*--config[a settings file, or one setting in TOML]:FILE|KEY=VALUE:_files"
+  "--isolated[ignore all settings files]"
   "--steps[how many steps to record (default\: 5)]:N:"
   "--wait[how many steps to leave out first (default\: 10)]:N:"
   "--unit[what ends a step\: \`step()\` of an optimizer, or an outermost call of a network, for inference (default\: optimizer)]:unit:(optimizer forward)"
@@ -185,6 +225,11 @@ _shtab_torchlint_profile_defaults_added=0
 _shtab_torchlint_rules_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   "--color[when to colour output (default\: auto)]:color:(auto always never)"
+  {-v,--verbose}"[print more (\`check\` only)]"
+  {-q,--quiet}"[print results only]"
+  {-s,--silent}"[print results only, and no errors]"
+  "*--config[a settings file, or one setting in TOML]:FILE|KEY=VALUE:_files"
+  "--isolated[ignore all settings files]"
   "--output-format[output_format]:output_format:(text json)"
 )
 
@@ -194,6 +239,11 @@ _shtab_torchlint_rules_defaults_added=0
 _shtab_torchlint_server_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   "--color[when to colour output (default\: auto)]:color:(auto always never)"
+  {-v,--verbose}"[print more (\`check\` only)]"
+  {-q,--quiet}"[print results only]"
+  {-s,--silent}"[print results only, and no errors]"
+  "*--config[a settings file, or one setting in TOML]:FILE|KEY=VALUE:_files"
+  "--isolated[ignore all settings files]"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -202,6 +252,11 @@ _shtab_torchlint_server_defaults_added=0
 _shtab_torchlint_version_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   "--color[when to colour output (default\: auto)]:color:(auto always never)"
+  {-v,--verbose}"[print more (\`check\` only)]"
+  {-q,--quiet}"[print results only]"
+  {-s,--silent}"[print results only, and no errors]"
+  "*--config[a settings file, or one setting in TOML]:FILE|KEY=VALUE:_files"
+  "--isolated[ignore all settings files]"
   "--output-format[default\: text]:output_format:(text json)"
 )
 

@@ -13,8 +13,9 @@ from torchlint.edits.calls import (
     remove_method_call,
     set_argument,
     unwrap,
+    without_option,
 )
-from torchlint.edits.imports import insert_behind_imports, name_module, remove_imported_name
+from torchlint.edits.imports import insert_behind_imports, name_functional, name_module, remove_imported_name
 from torchlint.edits.process_settings import insert_setting
 from torchlint.edits.statements import (
     decorate,
@@ -54,6 +55,7 @@ __all__ = [
     "insert_behind_imports",
     "insert_setting",
     "name_argument",
+    "name_functional",
     "name_module",
     "newline_of",
     "prepend_argument",
@@ -69,5 +71,6 @@ __all__ = [
     "unbracketed",
     "unwrap",
     "with_unused_imports",
+    "without_option",
     "wrap_in_with",
 ]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import libcst as cst
 
     from torchlint.model.module import Module
-    from torchlint.model.syntax.calls import Argument
+    from torchlint.model.syntax.calls import Argument, Call
 
 
 #: A row of so many characters is long in no file.
@@ -111,6 +111,12 @@ def remove_argument(module: Module, call: cst.Call, argument: cst.Arg) -> Edits 
     if "#" in module.text[start:end].replace(module.code(argument.value), ""):
         return None
     return (Edit(start, end, ""),)
+
+
+def without_option(module: Module, call: Call, option: str) -> Edits | None:
+    """Drop the argument of this name; None if it is in a dictionary that the call unpacks."""
+    argument = call.argument(option).node
+    return None if argument is None else remove_argument(module, call.node, argument)
 
 
 def remove_arguments(module: Module, call: cst.Call) -> Edits | None:

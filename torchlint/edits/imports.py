@@ -65,6 +65,14 @@ def name_module(module: Module, name: str, at: cst.CSTNode) -> tuple[str, Edits]
     return None if edited is None else (name, edited)
 
 
+def name_functional(module: Module, at: cst.CSTNode) -> tuple[str, Edits] | None:
+    """How ``torch.nn.functional`` can be written at ``at``, and the edits for that; none, if a name for it is bound."""
+    owners = (("torch.nn.functional", ""), ("torch", ".nn.functional"), ("torch.nn", ".functional"))
+    named = [(name_module(module, name, at), rest) for name, rest in owners]
+    found = [(name[0] + rest, name[1]) for name, rest in named if name is not None]
+    return min(found, key=lambda item: bool(item[1]), default=None)
+
+
 def remove_imported_name(module: Module, statement: cst.ImportFrom, name: str) -> Edits | None:
     """Drop what ``from ... import`` binds as ``name``; None if it is all of the statement, or a comment would go."""
     import libcst as cst
@@ -77,9 +85,9 @@ def remove_imported_name(module: Module, statement: cst.ImportFrom, name: str) -
     if position + 1 < len(aliases):
         start, end = module.span(aliases[position])[0], module.span(aliases[position + 1])[0]
     else:
-        start, end = module.span(aliases[position - 1].name)[0], module.span(aliases[position])[1]
-        previous = aliases[position - 1].asname
-        start = module.span(aliases[position - 1].name if previous is None else previous.name)[1]
+        previous = aliases[position - 1]
+        start = module.span(previous.name if previous.asname is None else previous.asname.name)[1]
+        end = module.span(aliases[position])[1]
     return None if "#" in module.text[start:end] else (Edit(start, end, ""),)
 
 

@@ -77,10 +77,8 @@ def statement_of_call(module: Module, call: cst.CSTNode) -> cst.Expr | None:
 
 def delete_statement(module: Module, statement: cst.CSTNode) -> Edits | None:
     """Delete a small statement, or its row if it is alone there; None if it has a comment or is all of its block."""
-    block, parts = _block_of(module, statement)
-    if len(parts) < 2:
-        return None
-    return _delete(module, statement, statement, block, parts)
+    block, ends = _block_of(module, statement)
+    return _delete(module, statement, statement, block, ends) if _has_more(ends) else None
 
 
 def delete_with_block(module: Module, statement: cst.CSTNode) -> Edits | None:
@@ -89,28 +87,33 @@ def delete_with_block(module: Module, statement: cst.CSTNode) -> Edits | None:
 
     whole = statement
     while True:
-        block, parts = _block_of(module, whole)
-        if len(parts) > 1 or block is None or isinstance(block, cst.Module):
+        block, ends = _block_of(module, whole)
+        if _has_more(ends) or block is None or isinstance(block, cst.Module):
             break
         above = module.tree.parent(block)
         if above is None or not _only_runs_its_body(module, above):
             return None
         whole = above
-    return _delete(module, whole, statement, block, parts)
+    return _delete(module, whole, statement, block, ends)
+
+
+def _has_more(ends: Sequence[cst.CSTNode]) -> bool:
+    """Whether a block, whose first and last statement are given, has more than one statement."""
+    return len(ends) > 1 and ends[0] is not ends[-1]
 
 
 def _block_of(module: Module, statement: cst.CSTNode) -> tuple[cst.CSTNode | None, list[cst.CSTNode]]:
-    """The block that contains ``statement``, and its statements; those that share a row count one by one."""
+    """The block that contains ``statement``, and its first and last statement; those that share a row count singly."""
     import libcst as cst
 
     above = module.tree.parent(statement)
     block = module.tree.parent(above) if isinstance(above, cst.SimpleStatementLine) else above
     if not isinstance(block, (cst.Module, cst.IndentedBlock, cst.SimpleStatementSuite)):
         return None, []
-    parts: list[cst.CSTNode] = []
-    for row in block.body:
-        parts.extend(row.body if isinstance(row, cst.SimpleStatementLine) else (row,))
-    return block, parts
+    ends: list[cst.CSTNode] = []
+    for row in (*block.body[:1], *block.body[-1:]):
+        ends.extend(row.body if isinstance(row, cst.SimpleStatementLine) else (row,))
+    return block, ends
 
 
 def _only_runs_its_body(module: Module, statement: cst.CSTNode) -> bool:
@@ -138,9 +141,9 @@ def _only_runs_its_body(module: Module, statement: cst.CSTNode) -> bool:
 
 
 def _delete(
-    module: Module, whole: cst.CSTNode, statement: cst.CSTNode, block: cst.CSTNode | None, parts: Sequence[cst.CSTNode]
+    module: Module, whole: cst.CSTNode, statement: cst.CSTNode, block: cst.CSTNode | None, ends: Sequence[cst.CSTNode]
 ) -> Edits | None:
-    """Delete ``whole``, one of the ``parts`` of ``block``; the last small statement in it is ``statement``."""
+    """Delete ``whole``, a statement of ``block``, which begins and ends with ``ends``; ``statement`` ends ``whole``."""
     import libcst as cst
 
     start, end = module.span(whole)[0], module.span(statement)[1]
@@ -155,10 +158,10 @@ def _delete(
         edited = Edit(begin, start_of_next_row(module, end), "") if alone else None
     if edited is None:
         return None
-    if len(parts) < 2 or isinstance(block, cst.Module):
+    if not _has_more(ends) or isinstance(block, cst.Module):
         return (edited,)
     # A block needs a statement: an empty edit keeps one from being deleted in the same pass.
-    kept = module.span(parts[0] if whole is parts[-1] else parts[-1])[0]
+    kept = module.span(ends[0] if whole is ends[-1] else ends[-1])[0]
     return edited, Edit(kept, kept, "")
 
 

@@ -309,12 +309,13 @@ def _run_rule(rule: Rule, module: Module, source: Source) -> list[Diagnostic]:
 
     fixes: dict[int, Fix | None] = {}  # many findings may share one fix of many edits
     with phase(f"{rule.code} {rule.name}"), _crashes(source, rule.code):
-        found = [
-            _within(item, module, fixes)
-            for item in dict.fromkeys(rule.check(module))
-            if module.begin <= item.start <= module.end and not module.fact(Purposes).is_dead_at(item.start)
-        ]
-    return [one if one.rows[0] else replace(one, rows=_rows(source, one)) for one in found]
+        found: dict[Diagnostic, None] = {}
+        for item in rule.check(module):
+            deadline.keep()
+            if module.begin <= item.start <= module.end and not module.fact(Purposes).is_dead_at(item.start):
+                found[item] = None
+        moved = [_within(item, module, fixes) for item in found]
+    return [one if one.rows[0] else replace(one, rows=_rows(source, one)) for one in moved]
 
 
 def _within(diagnostic: Diagnostic, module: Module, fixes: dict[int, Fix | None]) -> Diagnostic:

@@ -9,7 +9,7 @@ import shutil
 import textwrap
 from collections.abc import Sequence
 from difflib import Differ
-from typing import TextIO
+from typing import Any, TextIO
 
 from torchlint.measure.figures import ratio
 from torchlint.output.colour import console
@@ -102,6 +102,11 @@ def write_pages(rules: Sequence[Rule], out: TextIO) -> None:
     console(out).print(Markdown(text))
 
 
+def pages_json(rules: Sequence[Rule]) -> str:
+    """The same, for programs: what `table_json` has of each rule, and its page in Markdown."""
+    return json.dumps([{**_entry(rule), "explanation": page(rule)} for rule in rules], indent=2)
+
+
 def write_table(rules: Sequence[Rule], out: TextIO) -> None:
     """Write one line per rule: code, name, default, fix, measured speed-up, what it finds.
 
@@ -143,22 +148,20 @@ def speedup(rule: Rule, measured: Sequence[Evidence] | None = None) -> str:
 
 def table_json(rules: Sequence[Rule]) -> str:
     """The same, for programs."""
-    return json.dumps(
-        [
-            {
-                "code": rule.code,
-                "name": rule.name,
-                "family": rule.family(),
-                "default": rule.default.value,
-                "preview": rule.preview,
-                "fix": fix_kind(rule),
-                "severity": rule.severity().value,
-                "since": ".".join(map(str, rule.since)) if rule.since else None,
-                "demo": list(rule.demo),
-                "options": dict(rule.options),
-                "summary": rule.page().summary,
-            }
-            for rule in rules
-        ],
-        indent=2,
-    )
+    return json.dumps([_entry(rule) for rule in rules], indent=2)
+
+
+def _entry(rule: Rule) -> dict[str, Any]:
+    return {
+        "code": rule.code,
+        "name": rule.name,
+        "family": rule.family(),
+        "default": rule.default.value,
+        "preview": rule.preview,
+        "fix": fix_kind(rule),
+        "severity": rule.severity().value,
+        "since": ".".join(map(str, rule.since)) if rule.since else None,
+        "demo": list(rule.demo),
+        "options": dict(rule.options),
+        "summary": rule.page().summary,
+    }

@@ -24,6 +24,8 @@ from torchlint.source.testing import is_test
 BUDGET = 150_000
 #: A piece that is longer, such as a network's code that was generated, is left out.
 MAX_PIECE = 40_000
+#: ... and so is one that uses the files: the function of a script that does everything can be long.
+MAX_CALLER = 80_000
 #: A piece that is longer, such as the class of a project's options, comes as early as one of so many characters.
 FAR = 4_000
 #: ... and a function of a script that uses a file, as one of so many: it tells the device and the loaders.
@@ -123,7 +125,7 @@ class Choice:
         if file in self._mains or (file, index) in self._added:
             return
         text = self._text(file, index)
-        if len(text) > MAX_PIECE or _IMPORT.match(text):
+        if len(text) > (MAX_CALLER if is_caller else MAX_PIECE) or _IMPORT.match(text):
             return
         self._added.add((file, index))
         far = min(len(text), FAR_SCRIPT if is_caller and self._files.is_script(file) else FAR)

@@ -17,6 +17,7 @@ from torchlint.rule.rule import Rule
 #: The pack that comes with torchlint; in the repository it is the folder ``rules/``.
 BUILTIN_PACK = "torchlint_rules"
 
+_DIGITS = "0123456789"
 _CODE = re.compile(r"[A-Z]{2,4}\d{3}")
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
@@ -53,6 +54,13 @@ def find_rule(rules: Iterable[Rule], code_or_name: str) -> Rule | None:
         if code_or_name.upper() == rule.code or code_or_name.lower() == rule.name:
             return rule
     return None
+
+
+def rules_below(rules: Iterable[Rule], prefix: str) -> list[Rule]:
+    """The rules whose codes begin with a prefix (any case) that has all letters of their codes, such as TL1."""
+    letters = prefix.upper().rstrip(_DIGITS)
+    found = [rule for rule in rules if rule.code.startswith(prefix.upper())]
+    return [rule for rule in found if letters and rule.code.rstrip(_DIGITS) == letters]
 
 
 def builtin_folder() -> str | None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from torchlint.cache.folder import CacheFolder
 from torchlint.server.documents import Snapshot
 from torchlint.settings.files import find_files, is_excluded
 from torchlint.settings.layers import Layer, SettingsError, layer_of
-from torchlint.settings.resolver import Resolver
+from torchlint.settings.resolver import Given, Resolver
 from torchlint.settings.settings import Settings
 
 
@@ -42,9 +42,10 @@ class Options:
 
 
 @dataclass
-class SettingsHistory:
+class Session:
     """What outlives a change of settings."""
 
+    given: Given = field(default_factory=Given)  #: what the command line says
     last_good: dict[str, Settings] = field(default_factory=dict)  #: folder -> settings
     reported: set[str] = field(default_factory=set)  #: the problems that were reported
 
@@ -53,11 +54,11 @@ class Configuration:
     """Settings by folder, read once. After a change, another object takes its place."""
 
     def __init__(
-        self, options: Options, root: str, history: SettingsHistory | None = None, folders: Sequence[str] = ()
+        self, options: Options, root: str, session: Session | None = None, folders: Sequence[str] = ()
     ) -> None:
         """``folders`` are those that are open: each may have a cache."""
         self._options = options
-        self.history = history or SettingsHistory()  #: for the object that takes the place of this one
+        self.session = session or Session()  #: for the object that takes the place of this one
         self._problems: list[str] = []
         self._resolver = self._make_resolver(root)
         self._paths: dict[str, Settings | None] = {}
@@ -99,8 +100,8 @@ class Configuration:
 
     def problems(self) -> list[str]:
         """What is wrong with settings and was not reported yet. A file that stays broken is reported once."""
-        new = [text for text in dict.fromkeys(self._problems) if text not in self.history.reported]
-        self.history.reported.update(new)
+        new = [text for text in dict.fromkeys(self._problems) if text not in self.session.reported]
+        self.session.reported.update(new)
         return new
 
     def _of_folder(self, folder: str) -> Settings:
@@ -108,26 +109,27 @@ class Configuration:
             settings = self._resolver.for_folder(folder)
         except SettingsError as error:
             self._problems.append(str(error))
-            return self.history.last_good.get(folder) or Resolver(isolated=True).for_folder(folder)
+            return self.session.last_good.get(folder) or Resolver(isolated=True).for_folder(folder)
         except Exception as error:  # a plugin may raise anything, and must not take the server with it
             self._problems.append(f"the settings of {folder} cannot be read: {type(error).__name__}: {error}")
-            return self.history.last_good.get(folder) or Resolver(isolated=True).for_folder(folder)
-        self.history.last_good[folder] = settings
+            return self.session.last_good.get(folder) or Resolver(isolated=True).for_folder(folder)
+        self.session.last_good[folder] = settings
         if not self._problems:
-            self.history.reported.clear()
+            self.session.reported.clear()
         return settings
 
     def _make_resolver(self, root: str) -> Resolver:
         given = self._options.configuration
         if isinstance(given, str):
-            return Resolver(config=os.path.join(root, os.path.expanduser(given)))
+            path = os.path.join(root, os.path.expanduser(given))
+            return replace(self.session.given, config=path).resolver()
         layers: list[Layer] = []
         try:
             if given is not None:
                 layers.append(layer_of(given, "the editor's `configuration`", root, trusted=False))
         except SettingsError as error:
             self._problems.append(str(error))
-        return Resolver(layers)
+        return self.session.given.resolver(above=layers)
 
 
 def _is_below(path: str, folder: str) -> bool:

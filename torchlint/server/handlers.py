@@ -14,6 +14,7 @@ from torchlint.server.documents import Documents, path_of
 from torchlint.server.findings import SOURCE, as_shown, hover
 from torchlint.server.server import TorchlintServer
 from torchlint.server.workspace import WorkspaceDiagnostics
+from torchlint.settings.resolver import Given
 
 #: What settings depend on: settings files and what they extend, and where a project says which torch it needs.
 _SETTINGS = ("**/*.toml", "**/setup.cfg", "**/setup.py", "**/requirements.txt")
@@ -22,9 +23,9 @@ _READ = (".py", ".ipynb", ".yaml", ".yml", ".json")
 _WATCHED = (*_SETTINGS, *(f"**/*{ending}" for ending in _READ))
 
 
-def make_server(*, caches: bool = True) -> TorchlintServer:  # noqa: C901 - a list of handlers
+def make_server(given: Given | None = None, *, caches: bool = True) -> TorchlintServer:  # noqa: C901 - a list of handlers
     """A server with all its handlers."""
-    server = TorchlintServer(caches=caches)
+    server = TorchlintServer(given or Given(), caches=caches)
 
     @server.feature(types.INITIALIZE)
     def initialize(params: types.InitializeParams) -> None:

@@ -9,12 +9,13 @@ import sys
 from typing import NoReturn
 
 from torchlint.server.handlers import make_server
+from torchlint.settings.resolver import Given
 
 #: Every how many seconds of Python code another thread gets its turn: the reader must not wait for an analysis.
 _SWITCH_INTERVAL = 0.001
 
 
-def serve(*, caches: bool) -> NoReturn:
+def serve(given: Given, *, caches: bool) -> NoReturn:
     """Serve one client over standard input and output until it ends the server, and end the process.
 
     The protocol has both streams for itself: what a plugin prints goes to standard error. The process ends without
@@ -29,7 +30,7 @@ def serve(*, caches: bool) -> NoReturn:
     os.dup2(2, 1)
     sys.stdout = sys.stderr
     sys.setswitchinterval(_SWITCH_INTERVAL)
-    server = make_server(caches=caches)
+    server = make_server(given, caches=caches)
     server.start_io(stdin, stdout)
     sys.stderr.flush()
     os._exit(0 if server.was_shut_down else 1)

@@ -11,7 +11,7 @@ from torchlint.findings.codes import INVALID_SYNTAX
 from torchlint.model.option import Option
 from torchlint.rule.engine_rules import ENGINE_RULES
 from torchlint.rule.evidence import KINDS, nothing_on, reaches
-from torchlint.rule.registry import RegistryError, find_rule
+from torchlint.rule.registry import RegistryError, find_rule, rules_below
 from torchlint.rule.rule import Default, Rule
 from torchlint.settings.globs import Glob
 from torchlint.settings.keys import DEFAULT_EXCLUDE, TYPES, version_text
@@ -240,9 +240,8 @@ def _expand(
     rule = find_rule(rules, selector)
     if rule is not None:
         return 1000, frozenset({rule.code})
-    letters = selector.upper().rstrip("0123456789")
-    codes = {rule.code for rule in rules if rule.code.startswith(selector.upper())}
-    if letters and any(code.rstrip("0123456789") == letters for code in codes):
+    codes = {rule.code for rule in rules_below(rules, selector)}
+    if codes:
         return len(selector), frozenset(codes)
     known = [name for rule in rules for name in (rule.code, rule.name)]
     errors.append(layer.error(f"unknown rule {text!r} in `{key}`{suggestion(selector, known)}", *path))

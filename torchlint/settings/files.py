@@ -26,10 +26,10 @@ class File:
 
 @dataclass
 class Found:
-    """The result of a walk: files in order, and one line per path that could not be read."""
+    """The result of a walk: files in order, and the errors: of paths that could not be read, and of settings."""
 
     files: list[File] = field(default_factory=list)
-    errors: list[str] = field(default_factory=list)
+    errors: list[str | SettingsError] = field(default_factory=list)
 
 
 def find_files(paths: Iterable[str], settings_for: Callable[[str], Settings]) -> Found:
@@ -41,13 +41,13 @@ def find_files(paths: Iterable[str], settings_for: Callable[[str], Settings]) ->
     found = Found()
     named: dict[str, File] = {}
     walked: dict[str, File] = {}
-    broken: dict[str, str] = {}  # folder -> the error in its settings; each is reported once
+    broken: dict[str, SettingsError] = {}  # by its text, which other folders share
 
     def settings_of(folder: str) -> Settings | None:
         try:
             return settings_for(folder)
         except SettingsError as error:
-            broken[folder] = str(error)
+            broken.update({str(one): one for one in (error, *error.others)})
             return None
 
     for path in paths:
@@ -61,7 +61,7 @@ def find_files(paths: Iterable[str], settings_for: Callable[[str], Settings]) ->
             if settings is not None and not (settings.force_exclude and is_excluded(path, settings)):
                 named.setdefault(os.path.realpath(path), File(path, settings, named=True))
     found.files = sorted({**walked, **named}.values(), key=lambda file: file.path)
-    found.errors += dict.fromkeys(broken.values())
+    found.errors += broken.values()
     return found
 
 
@@ -71,7 +71,9 @@ def is_excluded(path: str, settings: Settings) -> bool:
     return matches_parents(settings.exclude, absolute)
 
 
-def _walk(root: str, settings_of: Callable[[str], Settings | None], errors: list[str]) -> Iterator[tuple[str, File]]:
+def _walk(
+    root: str, settings_of: Callable[[str], Settings | None], errors: list[str | SettingsError]
+) -> Iterator[tuple[str, File]]:
     """The Python files and notebooks below a folder, each with its real path. Links to folders are not followed."""
     settings = settings_of(root)
     if settings is None or (settings.force_exclude and is_excluded(root, settings)):

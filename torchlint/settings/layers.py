@@ -10,8 +10,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from torchlint.settings.globs import PatternError, translated
 from torchlint.settings.keys import CHOICES, KEYS, WrittenFloat
 from torchlint.source.paths import repository_of
+
+#: The settings whose strings, or keys, are patterns of paths.
+_PATTERNS = frozenset(
+    {"exclude", "extend-exclude", "per-file-ignores", "extend-per-file-ignores", "per-file-target-torch"}
+)
 
 
 class SettingsError(Exception):
@@ -90,6 +96,17 @@ def _error_in(layer: Layer, key: str, value: Any) -> SettingsError | None:
         return layer.error(f"`{key}` must be a factor such as 1.1, not {value!r}", key)
     if key == "timeout" and not 0 <= value < float("inf"):
         return layer.error(f"`{key}` must be a number of seconds such as 10, not {value!r}", key)
+    return _pattern_error(layer, key, value) if key in _PATTERNS else None
+
+
+def _pattern_error(layer: Layer, key: str, patterns: list[str] | dict[str, Any]) -> SettingsError | None:
+    """What is wrong with the first pattern of paths that is not valid."""
+    for index, pattern in enumerate(patterns):
+        try:
+            translated(pattern)
+        except PatternError as error:
+            place = pattern if isinstance(patterns, dict) else index
+            return layer.error(f"`{key}`: {pattern!r} is not a pattern: {error}", key, place, key=place == pattern)
     return None
 
 

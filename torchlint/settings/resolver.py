@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from torchlint.cache.folder import CacheFolder
@@ -128,3 +128,16 @@ def _look_in(folder: str, above: Found) -> Found:
         requirements = declared
     own = os.path.join(folder, "torchlint.toml")
     return (own if os.path.isfile(own) else file), requirements
+
+
+@dataclass(frozen=True)
+class Given:
+    """What ``--config`` and ``--isolated`` say."""
+
+    layers: tuple[Layer, ...] = ()  #: single settings
+    config: str | None = None  #: the settings file
+    isolated: bool = False
+
+    def resolver(self, *, below: Sequence[Layer] = (), above: Sequence[Layer] = ()) -> Resolver:
+        """Finds settings with these, between other ones that are not in files."""
+        return Resolver((*below, *self.layers, *above), config=self.config, isolated=self.isolated)

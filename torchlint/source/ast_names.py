@@ -1,8 +1,9 @@
-"""What expressions in Python's own syntax tree name."""
+"""What expressions in Python's own syntax tree name, and what they are parts of."""
 
 from __future__ import annotations
 
 import ast
+from collections.abc import Collection
 
 
 def dotted_name(node: ast.AST | None) -> str | None:
@@ -26,3 +27,18 @@ def called_name(call: ast.Call) -> str:
     if isinstance(call.func, ast.Attribute):
         return call.func.attr
     return call.func.id if isinstance(call.func, ast.Name) else ""
+
+
+def bare(
+    node: ast.expr, methods: Collection[str], attributes: Collection[str] = (), *, items: bool = False
+) -> ast.expr:
+    """``x`` of ``x.data.detach().cpu()``: what these methods and attributes are of; with ``items`` also of ``x[0]``."""
+    while True:
+        if isinstance(node, ast.Attribute) and node.attr in attributes:
+            node = node.value
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in methods:
+            node = node.func.value
+        elif items and isinstance(node, ast.Subscript):
+            node = node.value
+        else:
+            return node

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
-from torchlint.model.program.tensor_methods import MAKING, METHODS
-from torchlint.model.semantics.knowledge import GRADIENT_NORMS, Kind
+from torchlint.model.program.tensor_methods import MAKING, METHODS, SEVERAL, SEVERAL_BY_DIMENSION, SEVERAL_IF_ASKED
+from torchlint.model.semantics.knowledge import GRADIENT_NORMS, NOT_TENSOR, Kind
 from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.calls import keyword
 from torchlint.model.syntax.climbing import nearest
@@ -20,9 +20,7 @@ _COMPUTING = frozenset({"add", "bmm", "div", "expand", "expand_as", "matmul", "m
 _IN_PLACE = frozenset(
     "fill_ zero_ uniform_ normal_ random_ bernoulli_ clamp_ masked_fill_ add_ sub_ mul_ div_ copy_ scatter_".split()
 )
-#: Functions and methods that give several tensors.
-_SEVERAL = frozenset({"topk", "max", "min", "sort", "kthvalue", "mode", "median", "cummax", "cummin"})
-#: ... and methods of no other object.
+#: Methods that give several tensors, and that no other object has.
 _ONLY_OF_TENSORS = frozenset({"topk", "kthvalue"})
 #: Methods, and attributes, that neither arrays nor lists have: the size of an array is a number.
 _MEMBERS_OF_TENSORS = (
@@ -30,12 +28,6 @@ _MEMBERS_OF_TENSORS = (
         "size dim numel clone to cpu cuda detach unsqueeze long index_select masked_fill type_as new_zeros".split()
     ),
     frozenset({"device", "is_cuda"}),
-)
-#: Functions of torch that give no tensor.
-_PLAIN = frozenset(
-    "torch." + name
-    for name in "numel typename load device equal allclose where nonzero finfo iinfo result_type can_cast Size dtype "
-    "promote_types Generator get_default_dtype initial_seed split chunk unbind meshgrid manual_seed".split()
 )
 #: Functions of torch that take nothing but a tensor, and distributions that do.
 _TAKING = METHODS - {"to", "cuda", "cpu"} | _COMPUTING | {"log", "log10", "log2", "logsumexp", "cosine_similarity"}
@@ -128,22 +120,25 @@ class TensorForms(ForestFact):
         if name in _BUILTINS:
             return self._is_of_tensors(call, known, depth)
         if name is not None:
-            parts = name.split(".")
-            if parts[0] != "torch" or name in _PLAIN or not parts[-1].islower() or parts[-1].startswith("is_"):
+            owner, _, last = name.rpartition(".")
+            if last in NOT_TENSOR or not last.islower() or last.startswith("is_"):
                 return False
-            if name in GRADIENT_NORMS:
-                return True
-            several = len(parts) == 2 and parts[-1] in _SEVERAL and not self._is_elementwise(call, known, depth)
-            return (len(parts) == 2 and not several) or name.startswith("torch.nn.functional.")
+            if owner == "torch":
+                return not self._gives_several(last, call.args[1:], known, depth)
+            if owner == "torch.nn.functional":
+                return keyword(call, "return_indices") is None
+            return name in GRADIENT_NORMS
+        func = call.func
+        if isinstance(func, cst.Attribute) and self._gives_several(func.attr.value, call.args, known, depth):
+            return False
         value = self._module.value(call)
         if value.kind is Kind.TENSOR and value.sure:
             return True
-        func = call.func
         if not isinstance(func, cst.Attribute) or self._module.definitions.called(call, self._module.values):
             return False
         if func.attr.value in MAKING or func.attr.value in _IN_PLACE:
             return True
-        if func.attr.value not in METHODS | _COMPUTING or (func.attr.value in ("max", "min") and call.args):
+        if func.attr.value not in METHODS | _COMPUTING:
             return False
         if keyword(call, "dim") is not None:
             return True  # NumPy calls it `axis`
@@ -158,12 +153,21 @@ class TensorForms(ForestFact):
             return True
         return bool(given) and all(self._is_tensor(item, known, depth - 1) for item in given)
 
-    def _is_elementwise(self, call: cst.Call, known: Known, depth: int) -> bool:
-        """Whether ``torch.max(...)`` gives one tensor: of all elements, or the larger of each two."""
-        if not isinstance(call.func, cst.Attribute) or call.func.attr.value not in ("max", "min"):
-            return False
-        others = call.args[1:]
-        return not others or (others[0].keyword is None and self._is_tensor(others[0].value, known, depth - 1))
+    def _gives_several(self, name: str, given: Sequence[cst.Arg], known: Known, depth: int) -> bool:
+        """Whether a function or method of this name gives several tensors; ``given``: its arguments after the tensor.
+
+        ``x.topk(5)``, ``torch.max(x, 1)`` and not ``torch.max(x, y)``, ``x.nonzero(as_tuple=True)``.
+        """
+        if name in SEVERAL_BY_DIMENSION:
+            is_elementwise = given and given[0].keyword is None and self._is_tensor(given[0].value, known, depth - 1)
+            return bool(given) and not is_elementwise
+        if name in SEVERAL_IF_ASKED:
+            return not all(
+                item.keyword is not None
+                and (item.keyword.value in ("dim", "sorted") or self._module.code(item.value) == "False")
+                for item in given
+            )
+        return name in SEVERAL or (name == "where" and not given)
 
     def _is_bound_to_tensor(self, node: cst.Name, known: Known, depth: int) -> bool:
         reached = self._without_first(node, self._module.values.reaching.of(node))
@@ -183,7 +187,9 @@ class TensorForms(ForestFact):
         """``x = ...``, ``for x in ...``; ``x, y = torch.max(...)``, ``x, y = z.min(), z.max()``."""
         part = unpacked(item.value, item.path) if item.kind is BindingKind.ASSIGN else item.value
         if part is not None and (item.kind is BindingKind.ASSIGN or (item.kind is BindingKind.FOR and not item.path)):
-            return self._is_tensor(part, known, depth - 1)
+            return self._is_tensor(part, known, depth - 1) or (
+                item.kind is BindingKind.FOR and self._is_one_of_several(part, known, depth)
+            )
         return item.kind is BindingKind.ASSIGN and self._is_one_of_several(item.value, known, depth)
 
     def _without_first(self, node: cst.Name, reached: list[Binding]) -> list[Binding]:
@@ -212,15 +218,13 @@ class TensorForms(ForestFact):
             return isinstance(node.elt, cst.Call) and self._is_tensor(node.elt, known, depth - 1)
         if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
             return False
-        if node.func.attr.value not in _SEVERAL:
+        name, of_torch = node.func.attr.value, self._module.name_of(node.func) == f"torch.{node.func.attr.value}"
+        if not self._gives_several(name, node.args[1:] if of_torch else node.args, known, depth):
             return False
-        if self._module.name_of(node.func) == f"torch.{node.func.attr.value}":
+        value = self._module.value(node)
+        if of_torch or (value.kind is Kind.TENSOR and value.sure) or self._is_tensor(node.func.value, known, depth - 1):
             return True
-        if self._is_tensor(node.func.value, known, depth - 1):
-            return True
-        return node.func.attr.value in _ONLY_OF_TENSORS and not self._module.definitions.called(
-            node, self._module.values
-        )
+        return name in _ONLY_OF_TENSORS and not self._module.definitions.called(node, self._module.values)
 
     def is_line(self, node: cst.BaseExpression) -> bool:
         """Whether ``node`` is a tensor of one dimension for certain: ``torch.arange(n)``, ``x.flatten()``."""

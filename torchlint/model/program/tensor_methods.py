@@ -14,3 +14,14 @@ _KEEPING = frozenset(
 METHODS = REDUCING | _KEEPING
 #: Methods that only tensors have, and that give a new one.
 MAKING = frozenset({"new_empty", "new_full", "new_ones", "new_tensor", "new_zeros"})
+#: Functions of torch, and methods of tensors, that give several tensors ...
+SEVERAL = frozenset(
+    "adaptive_max_pool1d aminmax broadcast_tensors chunk cummax cummin dsplit eig frexp geqrf gradient gru "
+    "histogram histogramdd hsplit kthvalue lobpcg lstm lstm_cell lstsq lu lu_unpack meshgrid mode pca_lowrank qr "
+    "rnn_relu rnn_tanh slogdet solve sort split split_with_sizes std_mean svd svd_lowrank symeig tensor_split topk "
+    "triangular_solve unbind unsafe_chunk unsafe_split unsafe_split_with_sizes var_mean vsplit".split()
+)
+#: ... or one tensor without a dimension, ...
+SEVERAL_BY_DIMENSION = frozenset({"max", "min", "median", "nanmedian"})
+#: ... or one tensor if no argument asks for more.
+SEVERAL_IF_ASKED = frozenset({"nonzero", "unique", "unique_consecutive"})

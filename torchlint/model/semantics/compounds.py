@@ -8,11 +8,20 @@ import libcst as cst
 
 from torchlint.model.semantics.evaluator import Evaluator
 from torchlint.model.semantics.knowledge import Kind
-from torchlint.model.semantics.value import STRING, TENSOR, UNKNOWN, Device, Role, Value, join, join_items
+from torchlint.model.semantics.value import NONE, STRING, TENSOR, UNKNOWN, Device, Role, Value, join, join_items
 from torchlint.model.syntax.literals import value_of
 
 #: What a text such as ``f"cuda:{index}"`` names.
 CUDA = Value(Kind.DEVICE, device=Device.CUDA)
+
+
+def augmented_value(node: cst.AugAssign, values: Evaluator) -> Value:
+    """What ``loss += part`` and ``ranks += 1`` give their target; `NONE` if it stays of the same kind."""
+    added = values.of(node.value)
+    if added.kind is Kind.TENSOR and added.role is not Role.BATCH:
+        return Value(Kind.TENSOR, device=added.device, role=added.role, sure=added.sure)
+    before = values.of(node.target) if isinstance(node.target, cst.Name) else NONE
+    return before if before.kind is Kind.TENSOR else NONE
 
 
 def compound_value(node: cst.CSTNode, values: Evaluator) -> Value:

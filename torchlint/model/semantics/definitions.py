@@ -136,8 +136,9 @@ class Definitions(Classes):
         return found if isinstance(found, cst.FunctionDef) else None
 
     def _of_any(self, owner: Value, name: str, values: Evaluator) -> list[cst.FunctionDef | cst.ClassDef]:
-        """The methods called ``name`` of an object of one of several classes: ``TRAINERS[kind](model).train()``."""
-        methods = [self.method(item, name) for item in self.classes_of(owner, values)]
+        """The methods called ``name`` of one of several classes, or of an object: ``TRAINERS[kind](model).train()``."""
+        classes = [item for item in self._kept(owner, (cst.ClassDef,)) if isinstance(item, cst.ClassDef)]
+        methods = [self.method(item, name) for item in classes or self.classes_of(owner, values)]
         found = {method for method in methods if method is not None}
         return [*sorted(found, key=self._tree.index)]
 

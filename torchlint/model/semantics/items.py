@@ -44,33 +44,50 @@ class Items:
             return []
         return [value for value in found if value is not None]
 
-    def taken(self, value: cst.CSTNode) -> Iterator[cst.Subscript]:
-        """Where ``value``, which is stored in a dict, may be taken out of it: ``LOADERS[name]["train"]``."""
+    def taken(self, value: cst.CSTNode) -> Iterator[cst.Subscript | cst.Call]:
+        """Where ``value``, which is stored in a dict, may be taken out of it: ``LOADERS[name]["train"]``.
+
+        Also by ``LOADERS.get(name)``, and out of a dict without a name: ``{"small": Small}[name]``.
+        """
         keys: _Keys = ()
         parent = self._tree.parent(value)
         while isinstance(parent, cst.DictElement) and value is parent.value:
             keys = (_literal(parent.key), *keys)
             value = self._tree.parent(parent) or value
             parent = self._tree.parent(value)
+        if isinstance(value, cst.Dict):
+            yield from self._taken_at(value, keys)
         for target in parent.targets if isinstance(parent, cst.Assign) and value is parent.value else ():
             container, outer = _unrolled(target.target)
             variable = self._names.defined(container)
             if variable is None or not (outer or keys) or not isinstance(container, cst.Name):
                 continue
             for use in self._names.uses_anywhere(variable):
-                taken, place = self._item_at(use)
-                if _agree(place, (*outer, *keys)) and len(place) == len(outer) + len(keys):
-                    if isinstance(taken, cst.Subscript):
-                        yield taken
+                yield from self._taken_at(use, (*outer, *keys))
+
+    def _taken_at(self, container: cst.BaseExpression, keys: _Keys) -> Iterator[cst.Subscript | cst.Call]:
+        """What takes the item with ``keys`` out of a dict, of dicts or not, where it is used."""
+        taken, place = self._item_at(container)
+        if _agree(place, keys) and len(place) == len(keys) and isinstance(taken, (cst.Subscript, cst.Call)):
+            yield taken
 
     def _item_at(self, node: cst.BaseExpression) -> tuple[cst.BaseExpression, _Keys]:
         """The item of a dict, of dicts or not, that is taken out of it where it is used, and its keys."""
         keys: _Keys = ()
-        parent = self._tree.parent(node)
-        while isinstance(parent, cst.Subscript) and parent.value is node:
-            keys = (*keys, _key(parent))
-            node, parent = parent, self._tree.parent(parent)
+        while (taken := self._read(node)) is not None:
+            node, key = taken
+            keys = (*keys, key)
         return node, keys
+
+    def _read(self, node: cst.BaseExpression) -> tuple[cst.BaseExpression, str | None] | None:
+        """``nets[key]`` or ``nets.get(key)`` around ``nets``, and the key if it is a literal."""
+        parent = self._tree.parent(node)
+        if isinstance(parent, cst.Subscript) and parent.value is node:
+            return parent, _key(parent)
+        call = self._tree.parent(parent) if isinstance(parent, cst.Attribute) and parent.attr.value == "get" else None
+        if isinstance(call, cst.Call) and call.func is parent and call.args:
+            return call, _literal(call.args[0].value)
+        return None
 
     def _displays(self, variable: Variable) -> Iterator[cst.Dict]:
         scope, name = variable

@@ -267,32 +267,20 @@ FACTORIES = frozenset(
     }
 )
 
-#: ``torch.<name>(...)`` that gives no tensor.
+#: ``torch.<name>(...)`` that gives no tensor: a number, a type, a setting, or what another function gives.
 NOT_TENSOR = frozenset(
-    {
-        "compile",
-        "device",
-        "load",
-        "save",
-        "is_tensor",
-        "manual_seed",
-        "initial_seed",
-        "set_grad_enabled",
-        "is_grad_enabled",
-        "get_default_dtype",
-        "set_default_dtype",
-        "finfo",
-        "iinfo",
-        "Size",
-        "Generator",
-        "autocast",
-        "no_grad",
-        "inference_mode",
-        "enable_grad",
-        "get_num_threads",
-        "set_num_threads",
-        "export",
-    }
+    "Generator Size allclose are_deterministic_algorithms_enabled autocast autocast_decrement_nesting "
+    "autocast_increment_nesting broadcast_shapes can_cast clear_autocast_cache compile compiled_with_cxx11_abi cond "
+    "cudnn_is_acceptable device dtype enable_grad equal export finfo fork get_autocast_cpu_dtype get_autocast_dtype "
+    "get_autocast_gpu_dtype get_autocast_ipu_dtype get_autocast_xla_dtype get_default_device get_default_dtype "
+    "get_deterministic_debug_mode get_device get_device_module get_file_path get_float32_matmul_precision "
+    "get_num_interop_threads get_num_threads iinfo inference_mode initial_seed init_num_threads is_tensor layout load "
+    "manual_seed memory_format no_grad numel promote_types q_per_channel_axis q_scale q_zero_point qscheme "
+    "result_type save seed set_anomaly_enabled set_autocast_cache_enabled set_autocast_enabled set_default_device "
+    "set_default_dtype set_default_tensor_type set_deterministic_debug_mode set_float32_matmul_precision "
+    "set_flush_denormal set_grad_enabled set_num_interop_threads set_num_threads set_printoptions set_rng_state "
+    "set_warn_always sym_float sym_int sym_ite sym_max sym_min sym_not sym_sqrt sym_sum to_dlpack typename "
+    "use_deterministic_algorithms vmap wait while_loop".split()
 )
 
 #: Methods that add to a list or a deque, and those that add to any container.
@@ -314,6 +302,19 @@ TENSOR_EXITS = {
     "element_size": Kind.NUMBER,
     "nelement": Kind.NUMBER,
     "get_device": Kind.NUMBER,
+    "ndimension": Kind.NUMBER,
+    "dense_dim": Kind.NUMBER,
+    "sparse_dim": Kind.NUMBER,
+    "storage_offset": Kind.NUMBER,
+    "q_scale": Kind.NUMBER,
+    "q_zero_point": Kind.NUMBER,
+    **dict.fromkeys(
+        "allclose const_data_ptr dim_order equal has_names is_coalesced is_complex is_conj is_distributed "
+        "is_floating_point is_inference is_neg is_nonzero is_pinned is_same_size is_set_to is_shared is_signed "
+        "q_per_channel_axis qscheme record_stream register_hook register_post_accumulate_grad_hook retain_grad "
+        "storage storage_type untyped_storage".split(),
+        Kind.OTHER,
+    ),
     "type_as": Kind.TENSOR,
 }
 

@@ -221,6 +221,8 @@ class LibraryCalls:
     def _tensor_method(self, node: cst.Call, attr: str, base: Value) -> Value:
         if attr in knowledge.TENSOR_EXITS:
             return Value(knowledge.TENSOR_EXITS[attr])
+        if attr == "type" and not node.args:
+            return STRING
         if attr in ("items", "values", "keys") and base.role is Role.BATCH:
             part = Value(Kind.TENSOR, base.origins, role=Role.BATCH, sure=base.sure)
             each = Value(Kind.SEQUENCE, elements=(STRING, part)) if attr == "items" else part

@@ -89,7 +89,9 @@ def instance_by_name(name: str) -> Value:
         return Value(Kind.TENSOR, device=Device.CUDA, name=name)
     if name == "torch.hub.load":
         return Value(Kind.MODULE, name=name, sure=False)
-    if name.startswith("torch.") and name.count(".") == 1 and last not in knowledge.NOT_TENSOR:
+    if name.startswith("torch.") and name.count(".") == 1:
+        if last in knowledge.NOT_TENSOR or last.startswith("is_"):
+            return UNKNOWN
         is_on_host = last in knowledge.FACTORIES and not last.endswith("_like")
         return Value(Kind.TENSOR, name=name, device=Device.CPU if is_on_host else None)
     if name.startswith(("torch.linalg.", "torch.fft.", "torch.special.")):

@@ -58,7 +58,8 @@ class Subscripts:
                 if base.each.name == LOADER_OR_DATASET and not self._names_loader(index.value):
                     return self._stored_as(node)
                 return self._contents.under(base, node.value, index.value).each or self._stored_as(node)
-            return base.each or self._guesses.of_item(node.value)
+            # of a dict of different things, such as ``state["loader"]``, nothing is known of each
+            return base.each or self._stored_as(node) or self._guesses.of_item(node.value)
         if base.kind is Kind.MODULE:
             return Value(Kind.MODULE, sure=False)
         if base.kind is Kind.ARRAY:

@@ -11,7 +11,7 @@ import libcst as cst
 
 from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.branches import Bound, Branches, Returned
-from torchlint.model.semantics.compounds import compound_value
+from torchlint.model.semantics.compounds import augmented_value, compound_value
 from torchlint.model.semantics.contents import Contents
 from torchlint.model.semantics.definitions import Definitions
 from torchlint.model.semantics.engines import Engines
@@ -123,11 +123,8 @@ class Values:
             return Value(Kind.FUNCTION, frozenset({binding.node}), definition=binding.node)
         if binding.kind is BindingKind.CLASS and isinstance(binding.node, cst.ClassDef):
             return Value(Kind.CLASS, frozenset({binding.node}), definition=binding.node)
-        if binding.kind is BindingKind.AUGMENT:
-            added = self.of(binding.node.value) if isinstance(binding.node, cst.AugAssign) else NONE
-            if added.kind is Kind.TENSOR and added.role is not Role.BATCH:
-                return Value(Kind.TENSOR, device=added.device, role=added.role, sure=added.sure)  # ``loss += part``
-            return NONE  # leaves the kind as it was
+        if binding.kind is BindingKind.AUGMENT and isinstance(binding.node, cst.AugAssign):
+            return augmented_value(binding.node, self)
         return UNKNOWN
 
     def annotated(self, annotation: cst.Annotation | None) -> Value:

@@ -99,6 +99,12 @@ def dotted_name(node: cst.CSTNode | None) -> str | None:
     return ".".join(reversed(parts))
 
 
+def name_or_key(node: cst.CSTNode | None) -> str:
+    """``self.optimizer`` as it is written, ``optimizer`` of ``state["optimizer"]``; "" of other expressions."""
+    key = index_of(node) if isinstance(node, cst.Subscript) else None
+    return key.raw_value if isinstance(key, cst.SimpleString) else dotted_name(node) or ""
+
+
 def is_attribute_of_self(node: cst.CSTNode) -> TypeGuard[cst.Attribute]:
     """Whether ``node`` is ``self.name``."""
     return isinstance(node, cst.Attribute) and isinstance(node.value, cst.Name) and node.value.value == "self"

@@ -15,6 +15,7 @@ from torchlint.model.syntax.exits import ends_with
 from torchlint.model.syntax.nodes import HANDLERS
 from torchlint.model.syntax.scopes import Scope
 from torchlint.model.syntax.traversal import Traversal
+from torchlint.source import deadline
 
 _Node = TypeVar("_Node", bound=cst.CSTNode)
 
@@ -186,6 +187,7 @@ class Tree(Traversal):
 
     def among(self, nodes: Sequence[_Node], outer: cst.CSTNode) -> list[_Node]:
         """Those of ``nodes``, which are in order, that lie in ``outer``."""
+        deadline.keep()
         low = bisect.bisect_left(nodes, self._index[outer], key=self._index.__getitem__)
         high = bisect.bisect_right(nodes, self.last(outer), key=self._index.__getitem__)
         return list(nodes[low:high])
@@ -202,10 +204,12 @@ class Tree(Traversal):
 
     def nodes_in(self, node: cst.CSTNode) -> list[cst.CSTNode]:
         """``node`` and everything inside it, in order."""
+        deadline.keep()
         return self.nodes[self._index[node] : self.last(node) + 1]
 
     def inside(self, node: cst.CSTNode, *kinds: type[_Node]) -> list[_Node]:
         """Those of `nodes_in` that are of just these classes."""
+        deadline.keep()
         begin, end = self._index[node], self.last(node)
         if end - begin < _FEW:
             return cast("list[_Node]", [part for part in self.nodes[begin : end + 1] if type(part) in kinds])

@@ -34,7 +34,7 @@ class Numbers(ForestFact):
         """Whether ``node`` is a number: also a variable of a loop that is not known to be something else."""
         value = self._module.value(node)
         if (value and value.kind is not Kind.OTHER) or depth <= 0:
-            return value.kind is Kind.NUMBER and (value.sure or isinstance(node, cst.Name))
+            return value.kind is Kind.NUMBER and (value.sure or isinstance(node, (cst.Name, cst.Attribute)))
         if isinstance(node, cst.UnaryOperation):
             return self.is_number(node.expression, depth - 1)
         if isinstance(node, cst.Attribute):

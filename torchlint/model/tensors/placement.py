@@ -14,7 +14,7 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.moves import device_of
 from torchlint.model.semantics.value import Device, named_device
 from torchlint.model.syntax.calls import Call
-from torchlint.model.syntax.dotted import dotted_name, last_part
+from torchlint.model.syntax.dotted import last_part, name_or_key
 
 #: Calls that set the device of all tensors that are made without one.
 _DEFAULT_SETTERS = ("torch.set_default_device", "torch.set_default_tensor_type")
@@ -89,13 +89,11 @@ class Placement(ForestFact):
         return self._named_as_device(node)
 
     def _named_as_device(self, node: cst.BaseExpression) -> bool:
-        name = dotted_name(node.func if isinstance(node, cst.Call) else node)
-        if name is None and isinstance(node, cst.Attribute):
+        """Whether it is called like a device, as ``config["device"]``, or is its type: ``args.device.type``."""
+        name = name_or_key(node.func if isinstance(node, cst.Call) else node)
+        if not name and isinstance(node, cst.Attribute):
             name = node.attr.value  # `model(x).device`
-        if isinstance(node, cst.Subscript) and isinstance(node.slice[0].slice, cst.Index):
-            key = node.slice[0].slice.value  # `config["device"]`
-            name = key.raw_value if isinstance(key, cst.SimpleString) else None
-        return name is not None and bool(_DEVICE_NAMES.search(last_part(name)))
+        return bool(_DEVICE_NAMES.search(last_part(name.removesuffix(".type"))))
 
     @cached_property
     def is_gpu_default(self) -> bool:

@@ -161,13 +161,24 @@ class Frozen:
                 off.append(target.value)
             if not (isinstance(target, cst.Attribute) and target.attr.value == "requires_grad") or value is None:
                 continue
-            switched = off if dotted_name(value) == "False" else on
+            switched = off if self._is_false(value) else on
             for loop in module.fact(Loops).around(statement):
                 if isinstance(loop.node, cst.For) and not self._is_of_some(statement, loop.node):
                     for call in module.tree.calls_in(loop.node.iter):
                         if isinstance(call.func, cst.Attribute) and call.func.attr.value.endswith("parameters"):
                             switched.append(call.func.value)
         return off, on
+
+    def _is_false(self, node: cst.BaseExpression) -> bool:
+        """Whether it is False, or a parameter that is False by default and that no call passes."""
+        if dotted_name(node) == "False":
+            return True
+        bound = self._module.names.bindings(node) if isinstance(node, cst.Name) else []
+        params = [item.node for item in bound if isinstance(item.node, cst.Param)]
+        if len(params) != 1 or len(bound) != 1 or dotted_name(params[0].default) != "False":
+            return False
+        given = self._module.passed_by_all(params[0])
+        return all(item is None or dotted_name(item) == "False" for item in given)
 
     def _switched_by_method(self, call: Call) -> list[cst.BaseExpression]:
         """``teacher`` of ``teacher.freeze()``, and of ``teacher = student.copy().freeze()``."""

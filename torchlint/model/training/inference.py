@@ -26,7 +26,7 @@ from torchlint.model.training.grad_mode import GradMode, GradModes
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.inference_scripts import InferenceScripts
 from torchlint.model.training.inference_site import InferenceSite
-from torchlint.model.training.loops import Loops, is_batch
+from torchlint.model.training.loops import Loops
 from torchlint.model.training.mode_dependence import ModeDependence
 from torchlint.model.training.mode_switches import ModeSwitches, same_object
 from torchlint.model.training.networks import Networks
@@ -39,7 +39,6 @@ from torchlint.model.training.trial_runs import TrialRuns
 from torchlint.model.training.volatile_inputs import VolatileInputs
 
 _GRADIENT_LIBRARIES = ("captum", "torchattacks", "foolbox", "pytorch_grad_cam", "functorch", "higher", "learn2learn")
-_BATCHES = re.compile(r"batch|data|set\b|iter", re.IGNORECASE)
 _ADVERSARIES = re.compile(r"discriminator|^net_?d$|^d_net$|adversarial", re.IGNORECASE)
 _MOVING_TARGETS = re.compile(r"teacher|target|ema|momentum|frozen|vgg|lpips|perceptual", re.IGNORECASE)
 
@@ -258,7 +257,9 @@ class Inference:
         words = words_of(name := function.name.value)
         if says_training(words):
             return ""
-        if words & EVALUATING and (self._batch_loop(call) is not None or self._uses.reads(function)):
+        if words & EVALUATING and (
+            self._module.fact(Loops).over_batches(call) is not None or self._uses.reads(function)
+        ):
             return f"`{name}` is an evaluation function"
         acts = bool(words & ACTING) and not self._may_be_called_by_base(function)
         if acts and (self._uses.only_chooses(call, function) or self._uses.is_only_read(call, function)):
@@ -315,7 +316,7 @@ class Inference:
         if evaluated is not None:
             node = loop or (statement if is_alone else None)
             return None if node is None else InferenceSite(call, model, node, (self._quoted(evaluated), evaluated))
-        batches = self._batch_loop(call)
+        batches = self._module.fact(Loops).over_batches(call)
         if loop is not None and batches is not None and not in_loss:
             only_evaluates = self._module.fact(InferenceScripts).only_evaluates(self._module.tree.root_of(call))
             if (only_evaluates or self._is_held_out(batches)) and self._uses.reads(loop):
@@ -323,13 +324,6 @@ class Inference:
         reason = self._discarded.reason(call) if is_alone else ""
         node = statement if loop is None or self._discarded.trains_around(call) else loop
         return InferenceSite(call, model, node, (reason, None)) if reason else None
-
-    def _batch_loop(self, call: cst.Call) -> cst.For | None:
-        """The loop over a loader around ``call``."""
-        for loop in self._module.fact(Loops).around(call):
-            if isinstance(loop.node, cst.For) and (is_batch(loop.over) or _over_batches(loop.node)):
-                return loop.node
-        return None
 
     def _is_held_out(self, loop: cst.For) -> bool:
         return any(
@@ -361,7 +355,8 @@ class Inference:
         disabled = module.fact(GradModes).of(call).is_off
         if phase is None and module.fact(GradModes).of(call) is GradMode.UNKNOWN:
             return None
-        loop = self._batch_loop(call)
+        loops = module.fact(Loops)
+        loop = loops.over_batches(call) or loops.taking_batch(call)
         node: cst.CSTNode | None = function
         if phase is None and function is not None and not module.fact(Gradients).trains(function):
             words = words_of(function.name.value)
@@ -370,7 +365,7 @@ class Inference:
             if words & CHECKING and self._trials.is_given_numbers(call):
                 return None
             if not disabled and not (words & EVALUATING and (loop is not None or self._uses.reads(function))):
-                return None
+                node = self.outermost_loop(call) if loop is not None and self._is_held_out(loop) else None
         elif phase is None:
             root, node = module.tree.root_of(call), self.outermost_loop(call)
             if function is None and disabled and module.fact(InferenceScripts).only_loads(root):
@@ -392,8 +387,3 @@ class Inference:
         module = self._module
         own = (item for item in module.fact(ModeSwitches).all if module.is_own(item.call) and item.evaluation is False)
         return any(same_object(item.target, text) for item in own) and not module.fact(Gradients).trains(module.root)
-
-
-def _over_batches(node: cst.For) -> bool:
-    """Whether a loop of unknown value unpacks a pair called like a batch: ``for images, labels in batches``."""
-    return isinstance(node.target, cst.Tuple) and _BATCHES.search(dotted_name(node.iter) or "") is not None

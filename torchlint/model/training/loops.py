@@ -13,7 +13,7 @@ from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import UNKNOWN, Role, Value, iterated
 from torchlint.model.syntax.climbing import climb
-from torchlint.model.syntax.dotted import dotted_name, last_part
+from torchlint.model.syntax.dotted import dotted_name, last_part, name_or_key
 from torchlint.model.syntax.exits import ends_with
 
 #: Methods that run a backward pass, and those of an optimizer that takes a step.
@@ -76,6 +76,8 @@ def gives_batches(value: Value) -> bool:
     return any(map(gives_batches, (*value.elements, *((value.each,) if value.each is not None else ()))))
 
 
+#: How batches are called.
+_BATCHES = re.compile(r"batch|data|set\b|iter", re.IGNORECASE)
 _EPOCH_NAMES = re.compile(r"epoch|max_ep\b|n_ep\b", re.IGNORECASE)
 
 
@@ -118,6 +120,21 @@ class Loops(ForestFact):
             elif kind is cst.FunctionDef or kind is cst.Lambda or kind is cst.ClassDef:
                 break
         return found
+
+    def over_batches(self, call: cst.Call) -> cst.For | None:
+        """The loop around ``call`` over a loader, or one like ``for images, labels in batches`` over unknown ones."""
+        for loop in self.around(call):
+            if isinstance(loop.node, cst.For):
+                is_pair = isinstance(loop.node.target, cst.Tuple)
+                if is_batch(loop.over) or (is_pair and _BATCHES.search(dotted_name(loop.node.iter) or "")):
+                    return loop.node
+        return None
+
+    def taking_batch(self, call: cst.Call) -> cst.For | None:
+        """The loop around ``call`` that takes the next batch for it: ``for _ in range(n): model(next(batches))``."""
+        loops = (loop.node for loop in self.around(call) if isinstance(loop.node, cst.For))
+        takes = any(batch_origins(self._values.of(item.value)) for item in call.args)
+        return next(loops, None) if takes else None
 
     def repeating(self, node: cst.CSTNode) -> list[Loop]:
         """The loops around ``node``; of a function without any that another defines, as for an optimizer, around it."""
@@ -177,7 +194,7 @@ def is_step(call: cst.Call) -> bool:
     """``optimizer.step()``, ``scaler.step(optimizer)``; not a scheduler's, an environment's or a profiler's."""
     if type(call.func) is not cst.Attribute or call.func.attr.value not in STEP:
         return False
-    owner = (dotted_name(call.func.value) or "").lower()
+    owner = name_or_key(call.func.value).lower()
     if owner == "p" or any(word in owner for word in _NO_OPTIMIZERS):  # `with profile() as p`
         return False
     return "optim" in owner or "opt" in last_part(owner) or "scaler" in owner or len(call.args) == 0

@@ -65,4 +65,6 @@ class SharedSteps(ForestFact):
                 return self._module.definitions.argument_of(call, function, param)
         home = self._module.names.home_of(network)
         here = self._module.names.scope_with(network.value, self._module.tree.scope_of(call))
+        if home is not None and isinstance(home.node, cst.Module):
+            return network  # of a script, wherever the call is
         return network if home is not None and home is here and home.node is not function else None

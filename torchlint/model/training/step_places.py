@@ -24,7 +24,7 @@ from torchlint.model.training.grad_mode import GradModes
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.iterations import Iterations
 from torchlint.model.training.library_steps import LibrarySteps
-from torchlint.model.training.loops import Loop, LoopKind, Loops, is_batch
+from torchlint.model.training.loops import BACKWARD, Loop, LoopKind, Loops, is_batch
 from torchlint.model.training.mode_switches import ModeSwitches
 from torchlint.model.training.outputs import Outputs
 from torchlint.model.training.purpose import Purposes
@@ -207,7 +207,9 @@ class StepPlaces(ForestFact):
         for loop in self._module.fact(Loops).around(node):
             trains = loop.node in self._steps
             if trains or (not trained and self.is_inference(loop)):
-                return StepPlace(loop.node, (), trains) if passes(node, loop.node) else None
+                trains = trains and not self.only_evaluates(node, loop.node)
+                is_meant = (trains or not trained) and passes(node, loop.node)
+                return StepPlace(loop.node, (), trains) if is_meant else None
         function = self._module.function_of(node)
         if function is None or function in seen or not passes(node, function):
             return None
@@ -230,6 +232,11 @@ class StepPlaces(ForestFact):
             if found is not None:
                 return StepPlace(found.step, (*found.calls, call), found.trains)
         return None
+
+    def only_evaluates(self, node: cst.CSTNode, loop: cst.CSTNode) -> bool:
+        """Whether no backward pass of a step can follow ``node``: ``if split == "train": ... else: evaluate(x)``."""
+        backwards = self._module.tree.calls_named(*BACKWARD, inside=loop)
+        return bool(backwards) and all(self._module.tree.exclusive(node, call) for call in backwards)
 
     def _none_at(self, node: cst.CSTNode, function: cst.FunctionDef) -> Iterator[cst.Param]:
         """The parameters of ``function`` that are None where ``node`` runs: under ``if targets is None:``."""
