@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from torchlint.measure.pairs import Pair
-from torchlint.measure.results import Measurement, Result, Results
+from torchlint.measure.results import Measurement, PairResult, Results
 
 PROGRAM = """\
 import os, signal, sys, time
@@ -40,15 +40,17 @@ def make_pair(tmp_path: Path) -> MakePair:
     return make
 
 
-def result(pair: Pair, **changes: object) -> Result:
+def result(pair: Pair, **changes: object) -> PairResult:
     """A result of a pair as it is, but for some fields."""
     runs = (([2.0] * 8, [1.0] * 8),)
     one = Measurement("one", 1.0, "confirmed", "", 2.0, 1.9, 2.1, 0.0, 0.01, {"time": 2.0}, {"time": 1.0}, runs)
-    plain = Result(pair.name, pair.kind, pair.metric, pair.unit, pair.digest, "code", "2.11.0", "2026-01-31", (one,))
+    plain = PairResult(
+        pair.name, pair.kind, pair.metric, pair.unit, pair.digest, "code", "2.11.0", "2026-01-31", (one,)
+    )
     return replace(plain, **changes)  # type: ignore[arg-type]
 
 
-def a_device(*results: Result, name: str = "NVIDIA H200", kind: str = "cuda") -> Results:
+def a_device(*results: PairResult, name: str = "NVIDIA H200", kind: str = "cuda") -> Results:
     """What was measured on one device."""
     facts = {"type": kind, "torch": "2.11.0", "cpu": "a CPU", "cores": "16", "python": "3.12", "system": "Linux"}
     facts |= {"cuda": "13.0", "driver": "580"} if kind == "cuda" else {}

@@ -11,7 +11,7 @@ import pytest
 
 from torchlint.measure.expectation import Expectation
 from torchlint.measure.pairs import Pair
-from torchlint.measure.results import Measurement, Result, Results
+from torchlint.measure.results import Measurement, PairResult, Results
 from torchlint.rule.evidence import evidence_of
 from torchlint.rule.registry import load_rules
 from validation.chart import EDGE, HIGH, LOW, WIDTH, Bar, svg
@@ -110,24 +110,24 @@ def test_what_is_judged_by_a_count_is_not_on_the_axis() -> None:
 # Of results
 
 
-def result(pair: Pair, **changes: Any) -> Result:
+def result(pair: Pair, **changes: Any) -> PairResult:
     """A result of a pair as it is, but for some fields of its one measurement."""
     label = next(iter(pair.sizes["cuda"]))
     facts = {"speedup": 2.0, "ci_low": 1.9, "ci_high": 2.1, "verdict": "confirmed", **changes}
     digest = facts.pop("digest", pair.digest)
     sides = {"before": {"time": 2.0}, "after": {"time": 1.0}}
     measured = Measurement(**{"label": label, "size": 1.0, **sides, **facts})
-    return Result(pair.name, pair.kind, pair.metric, pair.unit, digest, "code", "2.11.0", "2026-01-31", (measured,))
+    return PairResult(pair.name, pair.kind, pair.metric, pair.unit, digest, "code", "2.11.0", "2026-01-31", (measured,))
 
 
-def a_device(*results: Result, name: str = "NVIDIA H200", kind: str = "cuda") -> Results:
+def a_device(*results: PairResult, name: str = "NVIDIA H200", kind: str = "cuda") -> Results:
     """The results of one device."""
     facts = {"type": kind, "torch": "2.11.0", "cpu": "a CPU", "cores": "16", "python": "3.12", "system": "Linux"}
     facts |= {"cuda": "13.0", "driver": "580"} if kind == "cuda" else {}
     return Results(name, facts, {one.name: one for one in results})
 
 
-def control() -> Result:
+def control() -> PairResult:
     """A program measured against itself."""
     plain = result(PAIRS["missing-no-grad"], speedup=1.001, ci_low=0.99, ci_high=1.01, verdict="no effect")
     return replace(plain, name="missing-no-grad against itself", kind="control")

@@ -16,7 +16,7 @@ import pytest
 import torchlint
 from torchlint.commands.arguments import parser
 from torchlint.commands.config import entries, page, schema
-from torchlint.settings.keys import DEFAULT_EXCLUDE, KEYS, Kind
+from torchlint.settings.keys import DEFAULT_EXCLUDE, KEYS, SettingType
 from torchlint.settings.layers import Layer, inline_layers, layer_of, parse_toml
 from torchlint.settings.settings import all_rules
 
@@ -212,7 +212,7 @@ def test_the_schema_admits_what_the_settings_admit() -> None:
         "per-file-ignores = { 'a.py' = 'TL1' }",
     ):
         assert list(validator.iter_errors(tomllib.loads(wrong))), wrong
-    assert set(Kind) == {key.kind for key in KEYS.values()}  # else a kind is untried here
+    assert set(SettingType) == {key.kind for key in KEYS.values()}  # else a kind is untried here
 
 
 def test_another_validator_reads_the_schema(tmp_path: Path, torchlint_in: RunTorchlint) -> None:

@@ -14,7 +14,7 @@ from torchlint import check_text, load_settings
 from torchlint.engine.checker import texts_around
 from torchlint.project.configs import MAX_BYTES, Configs, is_own, listed
 from torchlint.project.context import read_again
-from torchlint.project.tree import list_tree
+from torchlint.project.folder_scan import scan_folder
 from torchlint.source.source import Source
 
 TRAIN = """\
@@ -477,7 +477,7 @@ def test_unreadable_files_are_skipped(tmp_path: Path) -> None:
 
 def test_folders_full_of_files_contain_data(tmp_path: Path) -> None:
     write(tmp_path, {"b.yaml": "", "conf/a.yml": "", **{f"labels/{number}.json": "" for number in range(301)}})
-    assert list_tree(str(tmp_path)).configs == ("b.yaml", "conf/a.yml")
+    assert scan_folder(str(tmp_path)).configs == ("b.yaml", "conf/a.yml")
     assert listed([f"{number}/a.json" for number in range(3_001)]) == ()
 
 

@@ -90,10 +90,10 @@ def test_links_do_not_leave_the_tree(tmp_path: Path) -> None:
 
 
 def test_bounds_make_a_project_incomplete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("torchlint.project.tree.MAX_FILES", 2)
+    monkeypatch.setattr("torchlint.project.folder_scan.MAX_FILES", 2)
     project = make(tmp_path, {"b.py": "", "a.py": "", "deep/er/c.py": ""})
     assert (project.complete, names(project, project.files)) == (False, ["a.py", "b.py"])
-    monkeypatch.setattr("torchlint.project.tree.MAX_FOLDER_ENTRIES", 2)
+    monkeypatch.setattr("torchlint.project.folder_scan.MAX_FOLDER_ENTRIES", 2)
     assert not Project.around(tmp_path, tmp_path).complete
 
 

@@ -9,7 +9,7 @@ import server_client
 from lsprotocol import types
 from server_client import SETTINGS, Editor, editor, uri_of
 
-from torchlint.server.configuration import Configuration, Memory, Options
+from torchlint.server.configuration import Configuration, Options, Session
 from torchlint.server.documents import Snapshot
 from torchlint.settings.resolver import Given
 from torchlint.source.source import Source
@@ -45,10 +45,10 @@ def test_the_command_line_chooses_the_settings_file(tmp_path: Path) -> None:
         (Given(), {"TL101", "TL103"}),
         (Given(config=str(tmp_path / "other.toml")), {"TL102", "TL103"}),
     ):
-        settings = Configuration(sent, str(tmp_path), Memory(given)).settings_for(snapshot)
+        settings = Configuration(sent, str(tmp_path), Session(given)).settings_for(snapshot)
         assert settings is not None
         assert settings.codes - {"TL002"} == codes
-    settings = Configuration(Options(), str(tmp_path), Memory(Given(isolated=True))).settings_for(snapshot)
+    settings = Configuration(Options(), str(tmp_path), Session(Given(isolated=True))).settings_for(snapshot)
     assert settings is not None
     assert len(settings.codes) > 10
 

@@ -9,7 +9,7 @@ from torchlint.measure.expectation import DEVICE, Expectation
 from torchlint.measure.figures import change_of, interval, mebibytes, metric_change, ratio, release, seconds
 from torchlint.measure.intervals import PROCESS_PAIRS
 from torchlint.measure.pairs import Pair
-from torchlint.measure.results import Measurement, Result, Results, file_name
+from torchlint.measure.results import Measurement, PairResult, Results, file_name
 from torchlint.rule import Rule
 
 from .chart import Bar, svg
@@ -115,7 +115,7 @@ def chart(rules: Sequence[Rule], results: Results, pairs: Mapping[str, Pair]) ->
     return svg(f"{results.device}: speed-up after the fix", list(zip(headings, (*timed, counted), strict=True)), note)
 
 
-def _bar(label: str, result: Result, pair: Pair) -> Bar:
+def _bar(label: str, result: PairResult, pair: Pair) -> Bar:
     one = result.main
     if result.stale(pair):
         return Bar(label, one.label, "stale")
@@ -200,7 +200,7 @@ def _head(first: Sequence[str], last: Sequence[str], expected: Expected) -> Iter
     yield f"|{'---|' * len(columns)}"
 
 
-def _rule_row(label: str, result: Result, one: Measurement, pair: Pair | None, expected: Expected) -> str:
+def _rule_row(label: str, result: PairResult, one: Measurement, pair: Pair | None, expected: Expected) -> str:
     timed = "first run" if result.metric == "first run" else "time"
     return _row(
         label,
@@ -213,7 +213,7 @@ def _rule_row(label: str, result: Result, one: Measurement, pair: Pair | None, e
     )
 
 
-def _program_row(result: Result, pair: Pair, expected: Expected) -> str:
+def _program_row(result: PairResult, pair: Pair, expected: Expected) -> str:
     one = result.main
     found = check_text((pair.folder / "before.py").read_text(encoding="utf-8"))
     return _row(
@@ -228,13 +228,13 @@ def _program_row(result: Result, pair: Pair, expected: Expected) -> str:
     )
 
 
-def _rank(result: Result, pair: Pair) -> tuple[bool, float]:
+def _rank(result: PairResult, pair: Pair) -> tuple[bool, float]:
     """Confirmed results first, and among them the largest speed-up."""
     one = result.main
     return result.stale(pair) or one.verdict != "confirmed", -(one.speedup or 0)
 
 
-def _expected_cell(result: Result, one: Measurement, pair: Pair | None, expected: Expected) -> list[str]:
+def _expected_cell(result: PairResult, one: Measurement, pair: Pair | None, expected: Expected) -> list[str]:
     """``1.1x to 1.4x``, marked if it is wrong: the cell of a table that has the column."""
     if not expected:
         return []
@@ -249,14 +249,14 @@ def _range(expectation: Expectation) -> str:
     return f"{expectation.low:g}x to {expectation.high:g}x"
 
 
-def _is_wrong(result: Result, one: Measurement, pair: Pair | None, expectation: Expectation) -> bool:
+def _is_wrong(result: PairResult, one: Measurement, pair: Pair | None, expectation: Expectation) -> bool:
     """Whether the measured speed-up is outside the prediction."""
     if one.speedup is None or not result.times(one) or result.stale(pair):
         return False
     return not expectation.low <= one.speedup <= expectation.high
 
 
-def _wrong(label: str, result: Result, pair: Pair | None, expected: Expected) -> Iterator[str]:
+def _wrong(label: str, result: PairResult, pair: Pair | None, expected: Expected) -> Iterator[str]:
     """The entries of a pair in the list of wrong predictions, one for each size."""
     for one in result.measurements:
         expectation = expected.get(result.name, {}).get(one.label)
@@ -278,7 +278,7 @@ def _throughput(one: Measurement, unit: str) -> str:
     return " → ".join(f"{rate:,.0f}" if rate >= 10 else f"{rate:.2g}" for rate in rates) + f" {unit}/s" if rates else ""
 
 
-def _verdict(result: Result, one: Measurement, pair: Pair | None) -> str:
+def _verdict(result: PairResult, one: Measurement, pair: Pair | None) -> str:
     said = "; ".join(filter(None, (one.verdict, one.reason, metric_change(result.metric, one))))
     return f"stale ({said})" if result.stale(pair) else said
 

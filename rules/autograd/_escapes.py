@@ -9,6 +9,7 @@ import libcst as cst
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.binding_kinds import BindingKind
+from torchlint.model.syntax.parameters import parameters_of
 from torchlint.model.training.networks import Networks
 
 #: Methods that return the network itself.
@@ -210,10 +211,8 @@ class Escapes:
         return found if isinstance(found, cst.FunctionDef) else None
 
     def _parameter(self, call: cst.Call, function: cst.FunctionDef, value: cst.BaseExpression) -> cst.Param | None:
-        params = (*function.params.posonly_params, *function.params.params, *function.params.kwonly_params)
-        return next(
-            (item for item in params if self._module.definitions.argument_of(call, function, item) is value), None
-        )
+        argument_of = self._module.definitions.argument_of
+        return next((item for item in parameters_of(function) if argument_of(call, function, item) is value), None)
 
     def _assigned(self, node: cst.CSTNode) -> cst.Name | cst.Attribute | None:
         """The one target of an assignment of ``node``; also of ``a, b = Net(), Net()``."""

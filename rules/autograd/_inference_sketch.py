@@ -11,7 +11,8 @@ from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.network_names import names_function, names_network
 from torchlint.model.training.function_words import EVALUATING, MEASURING, SAVING, SHOWING, may_run_network, words_of
 from torchlint.rule.bindings import FUNCTIONS, Bound, BoundKind, Function
-from torchlint.rule.sketch import Sketch, root_of
+from torchlint.rule.sketch import Sketch
+from torchlint.source.ast_names import root_of
 from torchlint.source.lexemes import code_of, names
 
 from ._words import CONVERTING, UNPACKING

@@ -50,7 +50,7 @@ class InferenceTensors:
     def _changed_outside(self, body: cst.CSTNode) -> cst.CSTNode | None:
         """The first statement or call outside of ``body`` that changes a tensor in place that was created in it."""
         runs = self._module.fact(Outputs).tensor_calls(body)
-        home: cst.CSTNode = self._module.function_of(body) or self._tree.root_of(body)
+        home = self._module.function_or_file(body)
         changes = self._changes_in(home)
         begin = bisect_left(changes, self._tree.index(body), key=itemgetter(0))
         end = bisect_right(changes, self._tree.last(body), key=itemgetter(0))

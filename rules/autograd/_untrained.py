@@ -310,7 +310,7 @@ class Untrained:
     def _networks_around(self, call: cst.Call) -> _Networks:
         """The networks that the function around ``call`` runs for a backward pass, be it in another loop."""
         networks, gradients = self._module.fact(Networks), self._module.fact(Gradients)
-        around = self._module.function_of(call) or self._tree.root_of(call)
+        around = self._module.function_or_file(call)
         if around not in self._around:
             calls = [item for item in self._tree.calls_in(around) if gradients.carries_gradient(item)]
             self._around[around] = self._origins(

@@ -87,7 +87,7 @@ def _statements(module: Module) -> Iterator[tuple[cst.BaseExpression, str]]:
 
     for statement in module.tree.inside(module.root, cst.Expr):
         made = statement.value
-        named = made.func if isinstance(made, cst.Call) else made
+        named = module.callee(made)
         if isinstance(named, (cst.Name, cst.Attribute)):
             name = module.name_of(named)
             if name in _MODES:
@@ -132,7 +132,7 @@ def _switch(module: Module, mode: cst.BaseExpression) -> edits.Edits | None:
 
     from torchlint.model.training.gradients import Gradients
 
-    named = mode.func if isinstance(mode, cst.Call) else mode
+    named = module.callee(mode)
     if not isinstance(named, cst.Attribute) or module.fact(Gradients).backwards:
         return None
     return edits.replace(module, mode, f"{module.code(named.value)}.set_grad_enabled(False)")

@@ -37,7 +37,9 @@ def repeated(module: Module, site: Compile) -> tuple[cst.CSTNode, str] | None:
         loop = around[0]
         again = loop.kind is LoopKind.HOT or _counts(module, loop.node) or _is_run_per_item(module, site, loop.node)
         if again and _is_unconditional(module, site.node, loop.node) and _is_invariant(module, site, loop.node):
-            if module.fact(Execution).is_run_in(site, loop.node) and not _measures(module, site.node):
+            if module.fact(Execution).is_run_in(site, loop.node) and not module.is_in_function_named(
+                site.node, _MEASURES
+            ):
                 return loop.node, "iteration of the loop"
     function = module.function_of(site.node)
     if function is None or not _runs_at_every_call(module, site, function):
@@ -52,7 +54,7 @@ def repeated(module: Module, site: Compile) -> tuple[cst.CSTNode, str] | None:
             return caller, f"call of `{caller.name.value}`"
         for item in module.fact(Loops).around(call):
             if item.kind is LoopKind.HOT and _is_unconditional(module, call, item.node):
-                return None if _measures(module, call) else (item.node, "iteration of the loop")
+                return None if module.is_in_function_named(call, _MEASURES) else (item.node, "iteration of the loop")
     return None
 
 
@@ -136,8 +138,3 @@ def _is_step(module: Module, function: cst.FunctionDef) -> bool:
 
 def _is_cached(module: Module, function: cst.FunctionDef) -> bool:
     return any(module.name_of(module.callee(decorator.decorator)) in _MEMO for decorator in function.decorators)
-
-
-def _measures(module: Module, node: cst.CSTNode) -> bool:
-    function = module.function_of(node)
-    return function is not None and _MEASURES.search(function.name.value) is not None

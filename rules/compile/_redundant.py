@@ -8,7 +8,8 @@ import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.program.version_checks import VersionChecks
-from torchlint.model.syntax.climbing import climb
+from torchlint.model.syntax.climbing import nearest
+from torchlint.model.syntax.conditions import branches
 from torchlint.model.syntax.main_guard import is_main_guard
 
 from ._coverage import Coverage, Function
@@ -95,13 +96,12 @@ class Redundant(ForestFact):
         return found
 
     def _conditions(self, node: cst.CSTNode) -> frozenset[tuple[str, bool]]:
-        found = set()
-        for above, child in climb(self._tree, node):
-            if isinstance(above, (cst.FunctionDef, cst.Lambda)):
-                break
-            if isinstance(above, (cst.If, cst.IfExp)) and child is not above.test and not self._platform(above.test):
-                found.add((self._module.code(above.test), child is above.body))
-        return frozenset(found)
+        outer = nearest(self._tree, node, cst.FunctionDef, cst.Lambda)
+        return frozenset(
+            (self._module.code(item.test), not item.is_else)
+            for item in branches(self._tree, node, outer)
+            if item.test is not None and not self._platform(item.test)
+        )
 
     def _platform(self, test: cst.BaseExpression) -> bool:
         """``if __name__ == "__main__"``, ``if hasattr(torch, "compile")``, ``if torch.cuda.is_available()``."""

@@ -36,7 +36,7 @@ def resetting_loop(module: Module, reset: cst.Call) -> cst.For | cst.While | Non
         places += module.callers(function).calls
     for place in places:
         around = module.fact(Loops).around(place)
-        if around and _always_runs(module, place, around[0].node) and not _measures(module, place):
+        if around and _always_runs(module, place, around[0].node) and not module.is_in_function_named(place, _MEASURES):
             if _needs_compiled_code(module, around[0].node):
                 return around[0].node
     return None
@@ -72,13 +72,4 @@ def _always_runs(module: Module, node: cst.CSTNode, outer: cst.CSTNode) -> bool:
             return False
         if isinstance(above, cst.If) and child is not above.test and not _COMPILING.search(module.code(above.test)):
             return False
-    return False
-
-
-def _measures(module: Module, node: cst.CSTNode) -> bool:
-    function = module.function_of(node)
-    while function is not None:
-        if _MEASURES.search(function.name.value):
-            return True
-        function = module.function_of(function)
     return False

@@ -106,21 +106,23 @@ class ArrayLists:
 
         ``return states, actions``, ``return zip(*batch)``.
         """
-        called = self._module.definitions.called(call, self._module.values) if depth > 0 else ()
-        functions = [item for item in called if isinstance(item, cst.FunctionDef) and item.asynchronous is None]
-        returned = [item for function in functions for item in self._module.definitions.returns(function)]
         observations = self._observations
-        return (
-            bool(returned)
-            and len(functions) == len(called)
-            and all(
-                (observations.is_unzipped(item) and observations.names(name))
-                or self._returns_observed(item, name, place, depth - 1)
-                if isinstance(item, cst.Call)
-                else (part := unpacked(item, (place,))) is not None and self._observed_in(part, depth - 1) is not None
-                for item in returned
-            )
+        returned = self._returned(call) if depth > 0 else []
+        return bool(returned) and all(
+            (observations.is_unzipped(item) and observations.names(name))
+            or self._returns_observed(item, name, place, depth - 1)
+            if isinstance(item, cst.Call)
+            else (part := unpacked(item, (place,))) is not None and self._observed_in(part, depth - 1) is not None
+            for item in returned
         )
+
+    def _returned(self, call: cst.Call) -> list[cst.BaseExpression | None]:
+        """What the functions that ``call`` may run return; nothing if another, a coroutine or a generator may run."""
+        called = self._module.definitions.called(call, self._module.values)
+        functions = [item for item in called if isinstance(item, cst.FunctionDef) and item.asynchronous is None]
+        if len(functions) < len(called) or any(map(self._module.definitions.yields, functions)):
+            return []
+        return [item for function in functions for item in self._module.definitions.returns(function)]
 
     def _is_filled_with_observed(self, attribute: cst.Attribute) -> bool:
         """Whether observations are appended to an attribute, and nothing else is: ``self.states.append(state)``."""
@@ -222,19 +224,12 @@ class ArrayLists:
 
     def _returns_array(self, call: cst.Call, path: tuple[int, ...], depth: int) -> bool:
         """Whether all functions of the program that ``call`` may run return an array, or one at ``path`` of a tuple."""
-        called = self._module.definitions.called(call, self._module.values) if depth > 0 else ()
-        functions = [item for item in called if isinstance(item, cst.FunctionDef) and item.asynchronous is None]
-        returned = [item for function in functions for item in self._module.definitions.returns(function)]
-        return (
-            bool(returned)
-            and len(functions) == len(called)
-            and not any(map(self._module.definitions.yields, functions))
-            and all(
-                self._returns_array(item, path, depth - 1)
-                if path and isinstance(item, cst.Call)
-                else self._is_array(unpacked(item, path), depth)
-                for item in returned
-            )
+        returned = self._returned(call) if depth > 0 else []
+        return bool(returned) and all(
+            self._returns_array(item, path, depth - 1)
+            if path and isinstance(item, cst.Call)
+            else self._is_array(unpacked(item, path), depth)
+            for item in returned
         )
 
     def _is_sparse(self, node: cst.BaseExpression) -> bool:

@@ -7,7 +7,8 @@ from collections.abc import Collection
 
 from torchlint.model.semantics.knowledge import LIST_ADDING
 from torchlint.rule.bindings import Function
-from torchlint.rule.sketch import Sketch, called_name, root_of
+from torchlint.rule.sketch import Sketch
+from torchlint.source.ast_names import called_name, root_of
 
 from ._sample_words import ONE_BY_ONE
 

@@ -53,14 +53,16 @@ class Windows:
         if part.lower is None or part.upper is None or part.step is not None:
             return
         begin, end = self._module.code(part.lower), self._module.code(part.upper)
-        for upper in (part.upper, self._bound(part.upper)):
+        for upper in (part.upper, self._module.values.reaching.assigned(part.upper)):
             inner = self._first_argument(upper, "min")
             length = self._operand(inner, cst.Add, begin)
             if length is not None and (not self._may_be_cut(part.lower) or self._is_padded(whole)):
                 base = length.value if isinstance(length, cst.Subscript) else length
                 if inner is upper or self._module.code(base) in padded:
                     yield length
-        lower = self._first_argument(self._first_argument(self._bound(part.lower), "max"), "int")
+        lower = self._first_argument(
+            self._first_argument(self._module.values.reaching.assigned(part.lower), "max"), "int"
+        )
         length = self._operand(lower, cst.Subtract, end)
         if length is not None:
             yield length
@@ -77,15 +79,6 @@ class Windows:
         if not isinstance(node, cst.BinaryOperation) or not isinstance(node.operator, operator):
             return None
         return node.right if self._module.code(node.left) == left else None
-
-    def _bound(self, node: cst.BaseExpression) -> cst.BaseExpression | None:
-        """What the name ``node`` is bound to."""
-        reached = self._module.values.reaching.of(node) if isinstance(node, cst.Name) else []
-        return (
-            reached[0].value
-            if len(reached) == 1 and reached[0].kind is BindingKind.ASSIGN and not reached[0].path
-            else None
-        )
 
     def _may_be_cut(self, lower: cst.BaseExpression) -> bool:
         """Whether the last window may be shorter: ``for a in range(0, total, n)``."""

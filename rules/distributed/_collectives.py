@@ -13,8 +13,8 @@ from torchlint.model.module import Module
 from torchlint.model.program.dispatch import Dispatch
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.binding_kinds import BindingKind
-from torchlint.model.syntax.climbing import climb, is_tested
-from torchlint.model.syntax.conditions import ConditionKind, conditions
+from torchlint.model.syntax.climbing import is_tested
+from torchlint.model.syntax.conditions import ConditionKind, branches, conditions
 from torchlint.model.syntax.dotted import base_of, dotted_name, last_part
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.iterations import Iterations
@@ -96,13 +96,11 @@ class Collectives:
     def _runs_always(self, call: cst.Call, step: cst.CSTNode) -> bool:
         """Whether ``call`` runs in each iteration, if there are several processes and the step is not left out."""
         outermost: cst.CSTNode = call
-        for above, child in climb(self._tree, call):
-            if above is step:
-                break
-            if isinstance(above, cst.If) and child is above.body:
-                trains = any(map(is_backward, self._tree.calls_in(above.body)))
-                if trains or self._asks_for_processes(above):
-                    outermost = above
+        for item in branches(self._tree, call, step):
+            if item.guard is not None:
+                trains = any(map(is_backward, self._tree.calls_in(item.guard.body)))
+                if trains or self._asks_for_processes(item.guard):
+                    outermost = item.guard
         return self._module.fact(Iterations).at_every_iteration(outermost, step)
 
     def _is_other_branch(self, call: cst.Call, step: cst.CSTNode) -> bool:

@@ -11,7 +11,7 @@ from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.rule import Applicability, Fix
 
-from ._manual_attention import Attention, ManualAttention
+from ._manual_attention import Attention, AttentionFinder
 
 #: The keys of a product, turned around: what is before it is what the kernel takes.
 _TURNED = re.compile(r"(?P<keys>.+?)\.(transpose\((-2, ?-1|-1, ?-2|2, ?3|3, ?2)\)|mT|permute\(0, ?1, ?3, ?2\))")
@@ -26,7 +26,7 @@ def fix_of(module: Module, found: Attention) -> Fix | None:
         return None
     if module.target_torch is not None and module.target_torch < _SCALED:
         return None
-    operands = module.fact(ManualAttention).operands
+    operands = module.fact(AttentionFinder).operands
     scores, output = operands(found.scores), operands(found.outputs[0])
     chain = _chain(module, found)
     if scores is None or output is None or chain is None:

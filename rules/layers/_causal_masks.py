@@ -98,10 +98,9 @@ class CausalMasks:
 
     def _passed_to_network(self, node: cst.CSTNode) -> list[cst.BaseExpression]:
         """What all calls of a network, at least one, pass for a parameter of its ``forward``."""
-        reached = self._module.values.reaching.of(node) if isinstance(node, cst.Name) else []
-        param = reached[0].node if len(reached) == 1 else None
+        param = self._module.values.reaching.parameter(node)
         function = self._module.function_of(node)
-        if not isinstance(param, cst.Param) or function is None or function.name.value != "forward":
+        if param is None or function is None or function.name.value != "forward":
             return []
         dispatch = self._module.fact(Dispatch)
         given = dispatch.arguments_for(function, param)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 
 from torchlint.rule.growth_sketch import Growth, growths
-from torchlint.rule.sketch import Sketch, called_name, root_of
+from torchlint.rule.sketch import Sketch
+from torchlint.source.ast_names import called_name, root_of
 
 
 def may_generate_uncached(sketch: Sketch) -> bool:

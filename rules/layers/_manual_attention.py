@@ -35,7 +35,7 @@ class Attention:
     names: list[tuple[cst.Name, Binding]] = field(default_factory=list)  #: the names that the scores have had
 
 
-class ManualAttention:
+class AttentionFinder:
     """Answers for one file."""
 
     def __init__(self, module: Module) -> None:

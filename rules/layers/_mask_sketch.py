@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 
 from torchlint.rule.bindings import BoundKind
-from torchlint.rule.sketch import Sketch, dotted_name
+from torchlint.rule.sketch import Sketch
+from torchlint.source.ast_names import dotted_name
 
 ATTENTION = "scaled_dot_product_attention"
 #: The position of `attn_mask`; of the layer, queries, keys and values are before other arguments.

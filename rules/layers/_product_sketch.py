@@ -7,7 +7,8 @@ import re
 from collections.abc import Iterator
 
 from torchlint.rule.bindings import FUNCTIONS, LOOPS
-from torchlint.rule.sketch import Sketch, called_name, dotted_name
+from torchlint.rule.sketch import Sketch
+from torchlint.source.ast_names import called_name, dotted_name
 
 #: What masks and factors of scores are called.
 MASK = re.compile(r"mask|causal|\bpad", re.IGNORECASE)

@@ -10,7 +10,6 @@ import libcst as cst
 
 from torchlint import edits
 from torchlint.model.module import Module
-from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.dotted import called_name
 
 _SOFTMAX = frozenset({"torch.softmax", "torch.nn.functional.softmax", "torch.special.softmax"})
@@ -107,16 +106,10 @@ class SplitLogs:
             return (node, node is shaped) if self._is_probability(node) else (None, False)
         if not isinstance(node, cst.Name):
             return None, False
-        reached = self._module.values.reaching.of(node)
+        assigned = self._module.values.reaching.assigned(node)
         home = self._module.names.home_of(node)
-        if len(reached) != 1 or home is None or reached[0].value is None or reached[0].path:
-            return None, False
-        made = self._unshaped(reached[0].value)
-        if (
-            reached[0].kind is not BindingKind.ASSIGN
-            or not isinstance(made, cst.Call)
-            or not self._is_probability(made)
-        ):
+        made = self._unshaped(assigned) if assigned is not None else None
+        if home is None or not isinstance(made, cst.Call) or not self._is_probability(made):
             return None, False
         if self._module.function_of(node) is not self._module.function_of(made):
             return None, False

@@ -40,7 +40,7 @@ class UncachedForward:
     grown: cst.CSTNode  #: where the sequence gets its next token
 
 
-class UncachedGeneration:
+class GenerationLoops:
     """Answers for one file."""
 
     def __init__(self, module: Module) -> None:

@@ -91,9 +91,9 @@ class ManualAttention(Rule):
         from torchlint.model.numerics.precision_words import PrecisionWords
 
         from ._attention_fix import fix_of
-        from ._manual_attention import ManualAttention as Finder
+        from ._manual_attention import AttentionFinder
 
-        for found in module.fact(Finder).all():
+        for found in module.fact(AttentionFinder).all():
             if module.fact(PrecisionWords).allow_tf32_only:
                 return
             yield self.diagnostic(

@@ -75,9 +75,9 @@ class UncachedGeneration(Rule):
         return may_generate_uncached(sketch)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
-        from ._uncached import UncachedGeneration as Generation
+        from ._uncached import GenerationLoops
 
-        for found in module.fact(Generation).all():
+        for found in module.fact(GenerationLoops).all():
             yield self.diagnostic(
                 module,
                 found.call,

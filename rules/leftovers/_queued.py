@@ -12,7 +12,8 @@ from torchlint.model.program.tensor_forms import TensorForms, compared
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.memo import CyclicMemo
 from torchlint.model.syntax.binding_kinds import BindingKind
-from torchlint.model.syntax.climbing import climb, is_tested, nearest
+from torchlint.model.syntax.climbing import is_tested, nearest
+from torchlint.model.syntax.conditions import branches
 from torchlint.model.syntax.dotted import is_read_of_loss, last_name
 from torchlint.model.training.evaluation import Evaluation
 from torchlint.model.training.loops import Loops, is_backward
@@ -108,11 +109,11 @@ class Queued:
 
     def periodic_condition(self, node: Effective, outer: cst.CSTNode) -> cst.If | None:
         """The condition such as ``step % 20 == 0`` inside of ``outer`` that guards ``node``."""
-        for above, child in climb(self._module.tree, node, outer):
-            if isinstance(above, cst.If) and child is above.body and isinstance(above.test, cst.Comparison):
-                left = above.test.left
-                if isinstance(left, cst.BinaryOperation) and isinstance(left.operator, cst.Modulo):
-                    return above
+        for item in branches(self._module.tree, node, outer):
+            left = item.test.left if isinstance(item.test, cst.Comparison) else None
+            if item.guard is not None and isinstance(left, cst.BinaryOperation):
+                if isinstance(left.operator, cst.Modulo):
+                    return item.guard
         return None
 
     def _by(self, call: Effective, depth: int) -> list[Work]:
@@ -185,8 +186,8 @@ class Queued:
     def _is_of_training(self, node: Effective, function: cst.FunctionDef) -> bool:
         """Whether ``node`` is under ``if self.training:``."""
         return any(
-            isinstance(above, cst.If) and child is above.body and self._module.code(above.test) == "self.training"
-            for above, child in climb(self._module.tree, node, function)
+            item.guard is not None and self._module.code(item.guard.test) == "self.training"
+            for item in branches(self._module.tree, node, function)
         )
 
     def _waits_last(self, function: cst.FunctionDef, depth: int, trains: bool) -> bool:

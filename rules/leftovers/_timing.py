@@ -32,7 +32,7 @@ class Stretch:
     network: cst.Call  #: the first call in between that runs a network
 
 
-class Timing:
+class TimedStretches:
     """Answers for one file."""
 
     def __init__(self, module: Module) -> None:

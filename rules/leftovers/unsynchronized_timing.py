@@ -73,11 +73,11 @@ class UnsynchronizedTiming(Rule):
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from torchlint.model.tensors.devices import Devices
 
-        from ._timing import Timing
+        from ._timing import TimedStretches
 
         if not module.fact(Devices).uses_cuda or not self._may_use_cuda(module):
             return
-        for stretch in module.fact(Timing).unfinished():
+        for stretch in module.fact(TimedStretches).unfinished():
             yield self.diagnostic(
                 module,
                 stretch.end,

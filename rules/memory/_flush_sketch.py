@@ -8,7 +8,8 @@ from functools import cache
 
 from torchlint.model.training.function_words import measuring
 from torchlint.rule.bindings import FUNCTIONS, LOOPS
-from torchlint.rule.sketch import Sketch, called_name
+from torchlint.rule.sketch import Sketch
+from torchlint.source.ast_names import called_name
 from torchlint.source.lexemes import names
 
 #: The name of a function that may flush, or that may do nothing else.

@@ -13,8 +13,8 @@ from torchlint.model.program.stores import Stores
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.climbing import climb
+from torchlint.model.syntax.conditions import ConditionKind, conditions
 from torchlint.model.syntax.dotted import dotted_name, last_name, last_part
-from torchlint.model.syntax.nodes import HANDLERS
 from torchlint.model.syntax.scopes import Binding
 from torchlint.model.training.loops import Loop, Loops, is_batch
 from torchlint.model.training.purpose import Purposes
@@ -132,11 +132,11 @@ class Growing:
 
     def _is_rare(self, statement: cst.Assign, loop: Loop, first: cst.If | None) -> bool:
         """Whether a condition lets most iterations pass by, or the loop ends there."""
-        for above, child in climb(self._tree, statement, loop.node):
-            if isinstance(above, (*HANDLERS, cst.Match)):
+        for item in conditions(self._tree, statement, loop.node, exits=False):
+            if item.kind in (ConditionKind.HANDLER, ConditionKind.CASE):
                 return True
-            if isinstance(above, cst.If) and above is not first and child is not above.test:
-                text = self._module.code(above.test)
+            if item.kind is ConditionKind.BRANCH and item.node is not first and item.test is not None:
+                text = self._module.code(item.test)
                 if "%" in text or "<" in text or (first is None and re.search(r"==", text)):
                     return True
         return False

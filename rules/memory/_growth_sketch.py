@@ -7,7 +7,8 @@ import re
 
 from torchlint.rule.bindings import Loop
 from torchlint.rule.growth_sketch import growths
-from torchlint.rule.sketch import Sketch, called_name
+from torchlint.rule.sketch import Sketch
+from torchlint.source.ast_names import called_name
 
 #: What there are only a few of.
 FEW = re.compile(

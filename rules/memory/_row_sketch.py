@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterator
 
-from torchlint.rule.sketch import Sketch, called_name, dotted_name, root_of
+from torchlint.rule.sketch import Sketch
+from torchlint.source.ast_names import called_name, dotted_name, root_of
 
 from ._row_words import CONVERTING, FEW, FILLING, ROWWISE, ROWWISE_METHODS, SCATTERING, SIZES, VIEWS
 

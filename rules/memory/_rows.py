@@ -22,7 +22,7 @@ _TENSOR_METHODS = frozenset({"long", "cpu", "cuda", "detach", "float", "int"})
 
 
 @dataclass(frozen=True, eq=False)
-class RowLoop:
+class LoopOverRows:
     """A loop that one operation on whole tensors can replace."""
 
     loop: cst.For
@@ -30,7 +30,7 @@ class RowLoop:
     counts: bool  #: whether it adds numbers at places that the elements of a tensor name
 
 
-class RowLoops:
+class LoopsOverRows:
     """Answers for one file."""
 
     def __init__(self, module: Module) -> None:
@@ -40,7 +40,7 @@ class RowLoops:
         self._values = module.fact(RowValues)
         self._writes = module.fact(RowWrites)
 
-    def all(self) -> Iterator[RowLoop]:
+    def all(self) -> Iterator[LoopOverRows]:
         """The loops in the file, in order."""
         for loop in self._tree.loops:
             if isinstance(loop, cst.For) and self._module.is_own(loop):
@@ -48,14 +48,14 @@ class RowLoops:
                 if found is not None:
                     yield found
 
-    def _row_loop(self, loop: cst.For) -> RowLoop | None:
+    def _row_loop(self, loop: cst.For) -> LoopOverRows | None:
         iterations = self._module.fact(RowIterations)
         if loop.orelse is not None or not iterations.is_long(loop.target, loop.iter) or iterations.is_once(loop):
             return None
         bound = frozenset(self._tree.names_in(loop.target))
         whole = self._scattered(loop, bound) or self._filled(loop, bound) or self._writes.target(loop)
         if whole is not None:
-            return RowLoop(loop, whole, counts=False)
+            return LoopOverRows(loop, whole, counts=False)
         named, statements = self._statements(loop)
         if not statements or named is None:
             return None
@@ -65,9 +65,9 @@ class RowLoops:
         target = self._target_of(statements[0]).value
         if named:
             names_of_row = frozenset((*bound, *named))
-            return RowLoop(loop, target, counts=False) if self._copies(statements, names_of_row) else None
+            return LoopOverRows(loop, target, counts=False) if self._copies(statements, names_of_row) else None
         counts = all(isinstance(item, cst.AugAssign) and self._counts(item, loop, bound) for item in statements)
-        return RowLoop(loop, target, counts=True) if counts else None
+        return LoopOverRows(loop, target, counts=True) if counts else None
 
     # -- the loop
 

@@ -102,9 +102,9 @@ class RowLoop(Rule):
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
         from ._row_lists import RowLists
-        from ._rows import RowLoops
+        from ._rows import LoopsOverRows
 
-        for found in module.fact(RowLoops).all():
+        for found in module.fact(LoopsOverRows).all():
             name = module.code(found.target)
             yield self.diagnostic(
                 module,

@@ -6,7 +6,8 @@ import ast
 from collections.abc import Iterator
 
 from torchlint.rule.bindings import FUNCTIONS, LOOPS
-from torchlint.rule.sketch import Sketch, called_name
+from torchlint.rule.sketch import Sketch
+from torchlint.source.ast_names import called_name
 
 _BRANCHES = (ast.If, ast.Try, ast.Match)
 _AUTOCAST = frozenset({"autocast"})

@@ -106,7 +106,8 @@ class OutsideAutocast:
     def _is_held(self, call: cst.Call) -> bool:
         """Whether a ``with`` around a call enters something that may be an autocast."""
         return any(
-            isinstance(above, cst.With) and any(_HELD.search(last_name(_called(item.item))) for item in above.items)
+            isinstance(above, cst.With)
+            and any(_HELD.search(last_name(self._module.callee(item.item))) for item in above.items)
             for above, _ in climb(self._tree, call)
         )
 
@@ -176,11 +177,11 @@ class OutsideAutocast:
 
     def _passed(self, network: cst.BaseExpression) -> tuple[cst.BaseExpression, ...]:
         """What calls, also of other files, pass for a network that is a parameter."""
-        bound = self._module.values.reaching.only(network) if isinstance(network, cst.Name) else None
-        function = owner_of(self._tree, bound.node) if bound is not None and isinstance(bound.node, cst.Param) else None
-        if bound is None or function is None or not isinstance(bound.node, cst.Param):
+        param = self._module.values.reaching.parameter(network)
+        function = owner_of(self._tree, param) if param is not None else None
+        if param is None or function is None:
             return ()
-        return tuple(self._module.fact(Dispatch).arguments_for(function, bound.node))
+        return tuple(self._module.fact(Dispatch).arguments_for(function, param))
 
     def _teacher(self, call: cst.Call) -> OutsideForward | None:
         """A forward pass of a training step whose output the loss of a student under autocast needs."""
@@ -191,7 +192,3 @@ class OutsideAutocast:
         step = function if function is not None and not self._module.fact(Loops).around(call) else loop
         training = next((item for item in self._trained if step is not None and self._tree.within(item, step)), None)
         return None if training is None else OutsideForward(call, network, training, is_teacher=True)
-
-
-def _called(manager: cst.BaseExpression) -> cst.BaseExpression:
-    return manager.func if isinstance(manager, cst.Call) else manager

@@ -45,19 +45,15 @@ class BuiltinCalls:
 
     def all(self) -> Iterator[BuiltinCall]:
         """The calls in the file, in order."""
+        purposes = self._module.fact(Purposes)
         for call in self._module.own_calls(*(f"builtins.{name}" for name in NAMES)):
             given = call.node.args
             if len(given) != 1 or given[0].keyword is not None or given[0].star:
                 continue
-            if self._module.fact(Purposes).is_self_test(call.node):
+            if purposes.is_self_test(call.node):
                 continue
-            if self._is_tensor(given[0].value) and not self._is_of_constructor(call.node):
+            if self._is_tensor(given[0].value) and not purposes.is_in_constructor(call.node):
                 yield BuiltinCall(call.node, last_part(call.name), given[0].value)
-
-    def _is_of_constructor(self, call: cst.Call) -> bool:
-        """Whether ``call`` runs once for an object, as in the constructor of a dataset."""
-        function = self._module.function_of(call)
-        return function is not None and self._module.fact(Purposes).is_for_constructors(function)
 
     def _is_tensor(self, node: cst.BaseExpression) -> bool:
         if self._may_be_several(node) or self._is_short(node):

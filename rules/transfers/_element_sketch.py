@@ -6,8 +6,9 @@ import ast
 from collections.abc import Iterator
 
 from torchlint.rule.bindings import BoundKind
-from torchlint.rule.sketch import Sketch, bare, called_name
+from torchlint.rule.sketch import Sketch
 from torchlint.rule.tensor_sketch import may_be_tensor
+from torchlint.source.ast_names import bare, called_name
 
 _LISTS = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
 _COUNTING = frozenset({"range", "enumerate"})

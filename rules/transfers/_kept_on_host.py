@@ -145,7 +145,8 @@ class KeptOnHost:
         places = [item.node for item in held if self._module.function_of(item.node) is not None]
         stored = self._module.fact(Stores).attributes.get(name, ())
         outside = [place for target, _, place in stored if dotted_name(target) != "self"]
-        if not all(map(self._sets_up, (*places, *outside, *self.writes_to(attribute)))):
+        is_in_constructor = self._module.fact(Purposes).is_in_constructor
+        if not all(map(is_in_constructor, (*places, *outside, *self.writes_to(attribute)))):
             return False
         tensors = [item for item in held if item.value is None or not self._may_be_without(item.value)]
         return (
@@ -154,11 +155,6 @@ class KeptOnHost:
             and any(map(self._is_reached, tensors))
             and not self._module.fact(Buffers).of(owner, name, or_parameter=True)
         )
-
-    def _sets_up(self, node: cst.CSTNode) -> bool:
-        """Whether only a constructor runs ``node``."""
-        function = self._module.function_of(node)
-        return function is not None and self._module.fact(Purposes).is_for_constructors(function)
 
     def _may_be_without(self, value: cst.BaseExpression) -> bool:
         """Whether an attribute is not a tensor that stays on the host: ``None``, or a parameter with other settings.
@@ -206,7 +202,7 @@ class KeptOnHost:
             and not self._tree.calls_in(test)
             and all(dotted_name(node) == f"self.{node.attr.value}" for node in attributes)
             and all(
-                self._sets_up(place)
+                self._module.fact(Purposes).is_in_constructor(place)
                 for node in attributes
                 for held, _, place in stored.get(node.attr.value, ())
                 if dotted_name(held) == "self"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 
 from torchlint.rule.bindings import BoundKind
-from torchlint.rule.sketch import Sketch, bare, called_name
+from torchlint.rule.sketch import Sketch
+from torchlint.source.ast_names import bare, called_name
 
 from ._mask_words import COPYING, SHAPING
 

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 from torchlint.model.tensors.creation import COMPUTING, FACTORIES, FILLING, JOINING, LEGACY, READING, SAME_EVERYWHERE
 from torchlint.rule.bindings import Function
-from torchlint.rule.sketch import Sketch, called_name, root_of
+from torchlint.rule.sketch import Sketch
+from torchlint.source.ast_names import called_name, root_of
 
 from ._move_words import MAKERS
 

@@ -7,7 +7,8 @@ import re
 
 from torchlint.model.tensors.creation import WHOLE
 from torchlint.rule.bindings import BoundKind, Function
-from torchlint.rule.sketch import Sketch, bare, called_name, dotted_name, root_of
+from torchlint.rule.sketch import Sketch
+from torchlint.source.ast_names import bare, called_name, dotted_name, root_of
 
 from ._move_sketch import is_cast
 from ._repeat_words import RUNNING

@@ -7,7 +7,8 @@ import builtins
 from collections.abc import Iterator
 
 from torchlint.rule.bindings import BoundKind
-from torchlint.rule.sketch import Sketch, called_name, root_of
+from torchlint.rule.sketch import Sketch
+from torchlint.source.ast_names import called_name, root_of
 
 from ._test_words import buffers_in
 

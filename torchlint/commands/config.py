@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TextIO
 
 from torchlint.commands import CLEAN, Parser, UsageError, given_settings, known_rules, settings_for, usage_errors
-from torchlint.settings.keys import CHOICES, KEYS, TYPES, Kind
+from torchlint.settings.keys import CHOICES, KEYS, TYPES, SettingType
 
 if TYPE_CHECKING:
     from torchlint.rule.rule import Rule
@@ -65,7 +65,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 @dataclass(frozen=True)
-class Entry:
+class SettingEntry:
     """What there is to know about one setting, or one option of a rule."""
 
     name: str
@@ -76,7 +76,7 @@ class Entry:
     option: str | None  #: of the command line
 
 
-def entries(rules: Sequence[Rule]) -> dict[str, Entry]:
+def entries(rules: Sequence[Rule]) -> dict[str, SettingEntry]:
     """All settings by name, the options of rules last."""
     from torchlint.commands.arguments import parser as check_parser
 
@@ -84,13 +84,13 @@ def entries(rules: Sequence[Rule]) -> dict[str, Entry]:
     found = {}
     for name, key in KEYS.items():
         option = f"--{name}" if f"--{name}" in flags else None
-        found[name] = Entry(name, key.kind.value, key.default, key.meaning, key.example, option)
+        found[name] = SettingEntry(name, key.kind.value, key.default, key.meaning, key.example, option)
     for rule in rules:
         for option_name, default in rule.options.items():
             name = f"rules.{rule.name}.{option_name}"
             value = json.dumps(default)  # TOML writes it alike
             meaning = f"An option of {rule.code}; `torchlint explain {rule.code}` says what it does."
-            found[name] = Entry(name, TYPES[type(default)], value, meaning, f"{name} = {value}", None)
+            found[name] = SettingEntry(name, TYPES[type(default)], value, meaning, f"{name} = {value}", None)
     return found
 
 
@@ -120,7 +120,7 @@ def _explain(name: str | None, rules: Sequence[Rule], style: str, out: TextIO) -
         out.write(_section(chosen[0]))
 
 
-def _find(name: str, known: Mapping[str, Entry]) -> Entry:
+def _find(name: str, known: Mapping[str, SettingEntry]) -> SettingEntry:
     """The setting of that name. Raises UsageError."""
     if name not in known:
         close = difflib.get_close_matches(name.lower(), known, n=1)
@@ -129,7 +129,7 @@ def _find(name: str, known: Mapping[str, Entry]) -> Entry:
     return known[name]
 
 
-def page(chosen: Sequence[Entry]) -> str:
+def page(chosen: Sequence[SettingEntry]) -> str:
     """All settings as a page of the site."""
     head = (
         "# Settings\n\nThe keys of `[tool.torchlint]` in `pyproject.toml`, and of `torchlint.toml`. "
@@ -139,7 +139,7 @@ def page(chosen: Sequence[Entry]) -> str:
     return "\n".join([head, *map(_section, chosen)])
 
 
-def _section(entry: Entry) -> str:
+def _section(entry: SettingEntry) -> str:
     facts = f"Value: {entry.type}. Default: {_code(entry.default)}."
     facts += f" On the command line: `{entry.option}`." if entry.option else ""
     return f"## `{entry.name}`\n\n{entry.meaning}\n\n{facts}\n\n```toml\n[tool.torchlint]\n{entry.example}\n```\n"
@@ -153,15 +153,15 @@ def _code(default: str) -> str:
 def schema(rules: Sequence[Rule]) -> dict[str, Any]:
     """A JSON schema of torchlint.toml, for editors."""
     strings = {"type": "array", "items": {"type": "string"}}
-    types: dict[Kind, dict[str, Any]] = {
-        Kind.BOOL: {"type": "boolean"},
-        Kind.STRING: {"type": "string"},
-        Kind.NUMBER: {"type": "number"},
-        Kind.VERSION: {"type": ["string", "number"]},
-        Kind.STRINGS: strings,
-        Kind.CODES: strings,
-        Kind.CODE_TABLE: {"type": "object", "additionalProperties": strings},
-        Kind.VERSION_TABLE: {"type": "object", "additionalProperties": {"type": ["string", "number"]}},
+    types: dict[SettingType, dict[str, Any]] = {
+        SettingType.BOOL: {"type": "boolean"},
+        SettingType.STRING: {"type": "string"},
+        SettingType.NUMBER: {"type": "number"},
+        SettingType.VERSION: {"type": ["string", "number"]},
+        SettingType.STRINGS: strings,
+        SettingType.CODES: strings,
+        SettingType.CODE_TABLE: {"type": "object", "additionalProperties": strings},
+        SettingType.VERSION_TABLE: {"type": "object", "additionalProperties": {"type": ["string", "number"]}},
     }
     names = {bool: "boolean", int: "integer", float: "number", str: ["string", "number"]}
     options = {
@@ -170,7 +170,7 @@ def schema(rules: Sequence[Rule]) -> dict[str, Any]:
         if rule.options
     }
     properties = {
-        name: {"description": key.meaning, **(_object(options) if key.kind is Kind.TABLES else types[key.kind])}
+        name: {"description": key.meaning, **(_object(options) if key.kind is SettingType.TABLES else types[key.kind])}
         for name, key in KEYS.items()
     }
     for name, choices in CHOICES.items():

@@ -11,7 +11,7 @@ from torchlint.engine import fixer
 from torchlint.findings.codes import INVALID_SYNTAX
 from torchlint.findings.diagnostic import Diagnostic
 from torchlint.findings.suppressions import CommentRows, Suppression, find_suppressions, suppress
-from torchlint.source.parsing import ParseError, check_syntax, python_tree
+from torchlint.source.parsing import ParseError, is_python, python_tree
 from torchlint.source.ranges import Edit
 from torchlint.source.source import Source
 
@@ -87,8 +87,6 @@ def _same_program(before: Source, after: Source) -> bool:
             if ast.dump(python_tree(one)) != ast.dump(python_tree(two)):
                 return False
         except (ParseError, RecursionError, MemoryError):
-            try:
-                check_syntax(two)
-            except ParseError:
+            if not is_python(two):
                 return False
     return True

@@ -13,7 +13,7 @@ from torchlint.findings.conflicts import applicable, edits_of, is_well_formed, w
 from torchlint.findings.diagnostic import Diagnostic
 from torchlint.settings.settings import Settings
 from torchlint.source.lexemes import lines
-from torchlint.source.parsing import ParseError, check_syntax, compiles
+from torchlint.source.parsing import compiles, is_python
 from torchlint.source.replacing import replace_file
 from torchlint.source.source import Source, SourceError
 
@@ -145,7 +145,7 @@ def _sound(source: Source, chosen: list[Diagnostic]) -> tuple[list[Diagnostic], 
     def valid(diagnostics: list[Diagnostic]) -> bool:
         edited = source.edited(edits_of(diagnostics)).units
         return all(
-            before == after or (compiles(after) if python else _parses(after) or not _parses(before))
+            before == after or (compiles(after) if python else is_python(after) or not is_python(before))
             for (before, python), after in zip(units, edited, strict=True)
         )
 
@@ -159,14 +159,6 @@ def _sound(source: Source, chosen: list[Diagnostic]) -> tuple[list[Diagnostic], 
         elif not valid([diagnostic]):
             unsound.append(diagnostic)
     return sound, unsound
-
-
-def _parses(text: str) -> bool:
-    try:
-        check_syntax(text)
-    except ParseError:
-        return False
-    return True
 
 
 def _identity(source: Source, diagnostic: Diagnostic) -> object:

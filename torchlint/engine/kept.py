@@ -24,7 +24,7 @@ from torchlint.project.state import (
     FileState,
     ProjectState,
     Reading,
-    Snapshot,
+    RecordedProject,
     Stamp,
     is_same,
     stamp_of,
@@ -55,7 +55,7 @@ class _Content:
 
     results: Mapping[str, _Kept]  #: by path relative to the root, followed by `_NAMED` if it was named
     around: tuple[frozenset[str], ...] = ()
-    project: Snapshot | None = None  #: None while all results depend on their own files alone
+    project: RecordedProject | None = None  #: None while all results depend on their own files alone
 
 
 #: A named file is always checked for valid syntax, one that is found in a folder only if it imports torch or concerns a
@@ -258,9 +258,9 @@ class _Section:
         return digest_of(source) if source is not None else ""
 
     def _shape(self, place: str) -> str:
-        from torchlint.project.store import Entry  # only for files that have changed
+        from torchlint.project.store import StoreEntry  # only for files that have changed
 
-        return Entry(self._state.place(place), self._root).shape
+        return StoreEntry(self._state.place(place), self._root).shape
 
     def _concerned(self, place: str) -> bool:
         from torchlint.engine.screens import screen  # only for files that have changed

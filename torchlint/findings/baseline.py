@@ -28,7 +28,7 @@ class BaselineError(Exception):
 
 
 @dataclass(frozen=True)
-class Entry:
+class BaselineEntry:
     """One known finding."""
 
     code: str
@@ -41,9 +41,9 @@ class Baseline:
     """The known findings by file: the path relative to the baseline's folder, with slashes."""
 
     path: str
-    files: Mapping[str, tuple[Entry, ...]] = field(default_factory=dict)
+    files: Mapping[str, tuple[BaselineEntry, ...]] = field(default_factory=dict)
 
-    def of(self, path: str) -> tuple[Entry, ...]:
+    def of(self, path: str) -> tuple[BaselineEntry, ...]:
         """The known findings of the file at ``path``."""
         return self.files.get(self.key(path), ())
 
@@ -93,10 +93,12 @@ def unknown(
     return left, sum(code in checked for code in known.values())
 
 
-def entries(source: Source, diagnostics: Sequence[Diagnostic]) -> tuple[Entry, ...]:
+def entries(source: Source, diagnostics: Sequence[Diagnostic]) -> tuple[BaselineEntry, ...]:
     """What the baseline of a file with these diagnostics lists."""
     return tuple(
-        Entry(diagnostic.code, fingerprint, source.line(source.location(diagnostic.start)[0]).strip()[:_LINE_LENGTH])
+        BaselineEntry(
+            diagnostic.code, fingerprint, source.line(source.location(diagnostic.start)[0]).strip()[:_LINE_LENGTH]
+        )
         for diagnostic, fingerprint in zip(diagnostics, fingerprints(source, diagnostics), strict=True)
         if diagnostic.code != INVALID_SYNTAX.code
     )
@@ -149,9 +151,9 @@ def _load(path: str, modified: int, size: int) -> Baseline:
     return Baseline(path, files)
 
 
-def _entry(table: Mapping[str, Any]) -> Entry:
-    return Entry(str(table["code"]), str(table["fingerprint"]), str(table["line"]))
+def _entry(table: Mapping[str, Any]) -> BaselineEntry:
+    return BaselineEntry(str(table["code"]), str(table["fingerprint"]), str(table["line"]))
 
 
-def _sorted(found: Iterable[Entry]) -> list[Entry]:
+def _sorted(found: Iterable[BaselineEntry]) -> list[BaselineEntry]:
     return sorted(found, key=lambda entry: (entry.code, entry.line, entry.fingerprint))

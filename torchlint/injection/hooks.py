@@ -5,9 +5,11 @@ It imports nothing of torchlint, which the interpreter of the user's script need
 
 from __future__ import annotations
 
+import ctypes
 import importlib.machinery
 import importlib.util
 import os
+import signal
 import sys
 
 TYPE_CHECKING = False
@@ -59,3 +61,10 @@ def run_hidden_sitecustomize() -> None:
         module = importlib.util.module_from_spec(spec)
         sys.modules["sitecustomize"] = module
         spec.loader.exec_module(module)
+
+
+def end_with_parent() -> None:
+    """Let the system end this process when its parent ends, killed or not; only Linux can (prctl(2))."""
+    if sys.platform == "linux":
+        set_parent_death_signal = 1
+        ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)

@@ -15,7 +15,7 @@ from torchlint.measure.environment import cpu_count, harness
 from torchlint.measure.intervals import LOOKS, Verdict
 from torchlint.measure.measure import LEAST_SAMPLES, SHORTEST_SAMPLE_S, OutOfTimeError, Sides, Task, measure
 from torchlint.measure.pairs import CARD
-from torchlint.measure.results import Measurement, Result, Results, save
+from torchlint.measure.results import Measurement, PairResult, Results, save
 from torchlint.measure.table import Key, key_of, progress_on, table, verdict_of, wide_console
 
 SAMPLING_S = {"cuda": 6.0, "cpu": 15.0}  #: at most, for one pair of processes
@@ -32,7 +32,9 @@ CONCLUSIVE: tuple[Verdict, ...] = ("confirmed", "no effect", "slower")
 class Campaign:
     """Measures tasks and writes each result at once."""
 
-    def __init__(self, device: str, environment: Mapping[str, str], known: Mapping[str, Result], path: Path) -> None:
+    def __init__(
+        self, device: str, environment: Mapping[str, str], known: Mapping[str, PairResult], path: Path
+    ) -> None:
         """`known` are the results in the file at `path`; they remain unless they are measured again."""
         self.device = device
         self.environment = environment
@@ -156,7 +158,7 @@ class Campaign:
         # The program's order, so that the first is the one of the verdict; labels that no longer exist are removed.
         sizes = pair.sizes.get(task.device, {})
         order = [label for label in (sizes if task.label in sizes else by_label) if label in by_label]
-        self.results[pair.name] = Result(
+        self.results[pair.name] = PairResult(
             pair.name,
             pair.kind,
             pair.metric,

@@ -49,7 +49,7 @@ class Measurement:
 
 
 @dataclass(frozen=True)
-class Result:
+class PairResult:
     """A pair measured on one device."""
 
     name: str
@@ -83,7 +83,7 @@ class Results:
 
     device: str  #: its name, for readers
     environment: Mapping[str, str]
-    results: Mapping[str, Result]  #: by name of the pair
+    results: Mapping[str, PairResult]  #: by name of the pair
 
     def to_json(self) -> str:
         """The file's content."""
@@ -116,7 +116,7 @@ def load(path: Path) -> Results:
         results = {}
         for entry in data["results"]:
             measurements = tuple(_measurement(measurement) for measurement in entry.pop("measurements"))
-            result = results[entry["name"]] = Result(**entry, measurements=measurements)
+            result = results[entry["name"]] = PairResult(**entry, measurements=measurements)
             _check(bool(measurements), result.metric, result.torch, result.date, result.digest)
         _check(True, data["device"], data["environment"]["type"])
         return Results(data["device"], data["environment"], results)

@@ -5,12 +5,10 @@ It reads one JSON object a line and answers each with one. What the program itse
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import importlib
 import json
 import os
-import signal
 import sys
 from collections.abc import Callable
 from time import perf_counter
@@ -19,6 +17,7 @@ from typing import Any
 
 import torch
 
+from torchlint.injection.hooks import end_with_parent
 from torchlint.measure.counters import counting_synchronizations, counting_warnings, peak_memory, reset_peak_memory
 
 
@@ -110,13 +109,6 @@ def compiled_graphs() -> int:
     """How many graphs `torch.compile` has made in this process."""
     dynamo = sys.modules.get("torch._dynamo.utils")
     return int(dynamo.counters["stats"]["unique_graphs"]) if dynamo else 0
-
-
-def end_with_parent() -> None:
-    """Let the system end this process when its parent ends, killed or not; only Linux can (prctl(2))."""
-    set_parent_death_signal = 1
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
 
 
 def main(folder: str, side: str, parent: str) -> None:

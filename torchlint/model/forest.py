@@ -344,6 +344,21 @@ class Forest:
             found = self.tree.function_of(found)
         return found
 
+    def function_or_file(self, node: cst.CSTNode) -> cst.CSTNode:
+        """The ``def`` around ``node``, or else the root of its file."""
+        return self.function_of(node) or self.tree.root_of(node)
+
+    def functions_around(self, node: cst.CSTNode) -> Iterator[cst.FunctionDef]:
+        """The functions around ``node``, the innermost first."""
+        found = self.function_of(node)
+        while found is not None:
+            yield found
+            found = self.function_of(found)
+
+    def is_in_function_named(self, node: cst.CSTNode, pattern: re.Pattern[str]) -> bool:
+        """Whether ``pattern`` finds something in the name of a function around ``node``."""
+        return any(pattern.search(function.name.value) for function in self.functions_around(node))
+
     def words_of(self, root: cst.CSTNode) -> frozenset[str]:
         """The names and attributes in one file, given by its root."""
         assert isinstance(root, cst.Module)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from torchlint.profile.code import File, Files, Frame, is_within, whole
 from torchlint.profile.sites import Sites, name_of, rows_of_calls, sites_of
 from torchlint.profile.times import Interval, Times
-from torchlint.profile.trace import STEP, Kind, Trace
+from torchlint.profile.trace import STEP, EventKind, Trace
 
 #: Of so many calls in a call, the names are kept.
 _INNER = 12
@@ -49,7 +49,7 @@ class Activity:
         #: by statement (its first row) and function: microseconds within the steps
         self.own: dict[tuple[File, int, str], float] = defaultdict(float)
         self._sites: dict[tuple[File, object], Sites] = {}
-        if Kind.PYTHON in trace.kinds:
+        if EventKind.PYTHON in trace.kinds:
             self._follow_calls(trace, files)
         else:
             self._read_stacks(trace, files)
@@ -62,7 +62,7 @@ class Activity:
 
     def _follow_calls(self, trace: Trace, files: Files) -> None:
         """Each event is in the last one that has begun and not ended."""
-        counted = (Kind.PYTHON, Kind.OPERATOR, Kind.RUNTIME)
+        counted = (EventKind.PYTHON, EventKind.OPERATOR, EventKind.RUNTIME)
         events = _sorted(trace, self.thread, counted)
         open_runs: list[_Run] = []
         # What is open: its end, the run around it, and the call of that run that it is in; None: it is the run.
@@ -78,14 +78,14 @@ class Activity:
             around, run, call = stack[-1] if stack else (end, None, None)
             end = min(end, around)
             name = trace.name(event)
-            frame = files.frame(name) if trace.kinds[event] == Kind.PYTHON else None
+            frame = files.frame(name) if trace.kinds[event] == EventKind.PYTHON else None
             if run is not None and call is None:
                 row = _row(trace, event)
                 if not row and frame is not None and frame.is_comprehension and frame.file is run.frame.file:
                     row = frame.row
                 call = _Call(name, (start, end), row)
                 run.calls.append(call)
-            elif call is not None and len(call.inner) < _INNER and trace.kinds[event] == Kind.PYTHON:
+            elif call is not None and len(call.inner) < _INNER and trace.kinds[event] == EventKind.PYTHON:
                 call.inner.append(name)
             if frame is None:
                 stack.append((end, run, call))
@@ -128,7 +128,7 @@ class Activity:
 
     def _read_stacks(self, trace: Trace, files: Files) -> None:
         ended = float("-inf")
-        for event in _sorted(trace, self.thread, (Kind.OPERATOR, Kind.ANNOTATION)):
+        for event in _sorted(trace, self.thread, (EventKind.OPERATOR, EventKind.ANNOTATION)):
             if trace.stacks[event] < 0 or trace.name(event).startswith(STEP):
                 continue
             interval = trace.interval(event)
@@ -142,7 +142,7 @@ class Activity:
                 self._add_own(frames[0], frames[0].row, interval, ())
 
 
-def _sorted(trace: Trace, thread: int, kinds: Sequence[Kind]) -> list[int]:
+def _sorted(trace: Trace, thread: int, kinds: Sequence[EventKind]) -> list[int]:
     """The events of a thread, outer ones before those in them."""
     wanted = frozenset(map(int, kinds))
     events = [
@@ -157,7 +157,7 @@ def _sorted(trace: Trace, thread: int, kinds: Sequence[Kind]) -> list[int]:
 
 def _row(trace: Trace, event: int) -> int:
     """The line that makes a Python call, if the trace has it."""
-    number = trace.links[event] if trace.kinds[event] == Kind.PYTHON else 0
+    number = trace.links[event] if trace.kinds[event] == EventKind.PYTHON else 0
     return max(trace.callers[number - 1], 0) if 0 < number <= len(trace.callers) else 0
 
 

@@ -8,7 +8,7 @@ import json
 import zlib
 from typing import IO, Any
 
-from torchlint.profile.trace import KINDS, Kind, Trace, TraceError
+from torchlint.profile.trace import KINDS, EventKind, Trace, TraceError
 
 #: Next to the events: the line of each Python call, in the order of their ids (`profile/injected.py`).
 CALLERS = "torchlintCallers"
@@ -141,8 +141,8 @@ def _add(trace: Trace, event: object) -> None:
         return
     arguments = event.get("args")
     arguments = arguments if isinstance(arguments, dict) else {}
-    link = arguments.get("Python id" if kind is Kind.PYTHON else "correlation")
-    stack = arguments.get("Call stack", arguments.get("stack")) if kind is Kind.OPERATOR else None
+    link = arguments.get("Python id" if kind is EventKind.PYTHON else "correlation")
+    stack = arguments.get("Call stack", arguments.get("stack")) if kind is EventKind.OPERATOR else None
     trace.add(
         kind,
         name,

@@ -13,7 +13,7 @@ from torchlint.findings.diagnostic import Diagnostic, Share
 from torchlint.profile.activity import Activity
 from torchlint.profile.code import File, Files, header, whole
 from torchlint.profile.times import Interval, Times
-from torchlint.profile.trace import Kind, Trace
+from torchlint.profile.trace import EventKind, Trace
 from torchlint.source import reading
 from torchlint.source.source import Source
 
@@ -65,7 +65,7 @@ class Profile:
         self._parts = {
             label: Times(
                 trace.interval(event)
-                for kind in (Kind.OPERATOR, Kind.ANNOTATION, Kind.RUNTIME)
+                for kind in (EventKind.OPERATOR, EventKind.ANNOTATION, EventKind.RUNTIME)
                 for event in trace.of_kind(kind)
                 if trace.threads[event] == self._activity.thread and trace.name(event).startswith(names)
             )
@@ -147,10 +147,10 @@ class Profile:
         """When the thread runs what has such a name, or starts it on the GPU; and one of the names."""
         trace, name = self._trace, begin
         intervals = []
-        for kind in (Kind.ANNOTATION, Kind.GPU):
+        for kind in (EventKind.ANNOTATION, EventKind.GPU):
             for event in trace.of_kind(kind):
                 if trace.name(event).startswith(begin):
-                    host = self._gpu.launch(event) if kind is Kind.GPU else event
+                    host = self._gpu.launch(event) if kind is EventKind.GPU else event
                     if host is not None and trace.threads[host] == self._activity.thread:
                         intervals.append(trace.interval(host))
                         name = trace.name(event)
@@ -203,8 +203,8 @@ class Gpu:
     """What the GPU does, and which calls of the host start it."""
 
     def __init__(self, trace: Trace) -> None:
-        launches = {trace.links[event]: event for event in trace.of_kind(Kind.RUNTIME) if trace.links[event] > 0}
-        self._launches = {event: launches.get(trace.links[event]) for event in trace.of_kind(Kind.GPU)}
+        launches = {trace.links[event]: event for event in trace.of_kind(EventKind.RUNTIME) if trace.links[event] > 0}
+        self._launches = {event: launches.get(trace.links[event]) for event in trace.of_kind(EventKind.GPU)}
         self.busy = Times(trace.interval(event) for event in self._launches)
         started = [(host, event) for event, host in self._launches.items() if host is not None]
         self._started = sorted((trace.starts[host], *trace.interval(event)) for host, event in started)

@@ -27,7 +27,7 @@ class TraceError(Exception):
     """A file is not a trace that can be used; the text is a one-line reason."""
 
 
-class Kind(IntEnum):
+class EventKind(IntEnum):
     """What an event is about."""
 
     PYTHON = 0  #: a call of a function: `train.py(12): step`, `<built-in method item of Tensor object>`
@@ -39,19 +39,19 @@ class Kind(IntEnum):
 
 #: Categories of events in lower case, by all versions of torch.
 KINDS = {
-    "python_function": Kind.PYTHON,
-    "python function": Kind.PYTHON,
-    "cpu_op": Kind.OPERATOR,
-    "operator": Kind.OPERATOR,
-    "user_annotation": Kind.ANNOTATION,
-    "cuda_runtime": Kind.RUNTIME,
-    "cuda_driver": Kind.RUNTIME,
-    "runtime": Kind.RUNTIME,
-    "kernel": Kind.GPU,
-    "gpu_memcpy": Kind.GPU,
-    "gpu_memset": Kind.GPU,
-    "memcpy": Kind.GPU,
-    "memset": Kind.GPU,
+    "python_function": EventKind.PYTHON,
+    "python function": EventKind.PYTHON,
+    "cpu_op": EventKind.OPERATOR,
+    "operator": EventKind.OPERATOR,
+    "user_annotation": EventKind.ANNOTATION,
+    "cuda_runtime": EventKind.RUNTIME,
+    "cuda_driver": EventKind.RUNTIME,
+    "runtime": EventKind.RUNTIME,
+    "kernel": EventKind.GPU,
+    "gpu_memcpy": EventKind.GPU,
+    "gpu_memset": EventKind.GPU,
+    "memcpy": EventKind.GPU,
+    "memset": EventKind.GPU,
 }
 
 
@@ -74,12 +74,12 @@ class Trace:
         self._length = 0
         self._threads: dict[str, int] = {}
 
-    def add(self, kind: Kind, name: str, thread: str, times: Interval, link: int, stack: str) -> None:
+    def add(self, kind: EventKind, name: str, thread: str, times: Interval, link: int, stack: str) -> None:
         """Keep an event. Raises TraceError if there are too many."""
         if len(self.starts) >= MAX_EVENTS:
             raise TraceError(f"has more than {MAX_EVENTS:,} events: record fewer steps")
-        if kind is Kind.OPERATOR and name.startswith(_ANNOTATIONS):
-            kind = Kind.ANNOTATION
+        if kind is EventKind.OPERATOR and name.startswith(_ANNOTATIONS):
+            kind = EventKind.ANNOTATION
         self.starts.append(times[0])
         self.ends.append(times[1])
         self.kinds.append(kind)
@@ -106,24 +106,24 @@ class Trace:
         """When an event takes place."""
         return self.starts[event], self.ends[event]
 
-    def of_kind(self, kind: Kind) -> Iterator[int]:
+    def of_kind(self, kind: EventKind) -> Iterator[int]:
         """The events of one kind, in the order of the file."""
         return (event for event, number in enumerate(self.kinds) if number == kind)
 
     @property
     def has_stacks(self) -> bool:
         """Whether the trace says which Python code runs."""
-        return Kind.PYTHON in self.kinds or any(number >= 0 for number in self.stacks)
+        return EventKind.PYTHON in self.kinds or any(number >= 0 for number in self.stacks)
 
     def main_thread(self) -> int:
         """The thread that trains: it has the annotations of the steps, or else most of the Python code."""
         counts = Counter(self.threads[event] for event in self._step_events())
         if not counts:
-            stacks = Kind.PYTHON not in self.kinds
+            stacks = EventKind.PYTHON not in self.kinds
             counts.update(
                 thread
                 for thread, kind, stack in zip(self.threads, self.kinds, self.stacks, strict=True)
-                if (stack >= 0 if stacks else kind == Kind.PYTHON)
+                if (stack >= 0 if stacks else kind == EventKind.PYTHON)
             )
         return max(counts, key=lambda thread: counts[thread], default=0)
 
@@ -136,4 +136,4 @@ class Trace:
         return [(min(self.starts[event] for event in events), max(self.ends[event] for event in events))]
 
     def _step_events(self) -> Iterator[int]:
-        return (event for event in self.of_kind(Kind.ANNOTATION) if self.name(event).startswith(STEP))
+        return (event for event in self.of_kind(EventKind.ANNOTATION) if self.name(event).startswith(STEP))

@@ -19,7 +19,7 @@ from torchlint.project.configs import ENDINGS as CONFIG_ENDINGS
 from torchlint.project.project import Project
 from torchlint.project.roots import find_root
 from torchlint.project.state import Dependencies
-from torchlint.project.store import Entry
+from torchlint.project.store import StoreEntry
 from torchlint.source.parsing import ParseError, is_too_deep
 
 #: Characters of files that are analysed together as a whole.
@@ -52,7 +52,7 @@ def shape_of(path: str, text: str, sources: Sequence[str]) -> str:
     file = known.project.file_of(Path(path)) if known is not None else None
     if known is not None and file is not None and known.project.text_of(file) == text:
         return known.project.shape_of(file)
-    return Entry(absolute, root, text).shape
+    return StoreEntry(absolute, root, text).shape
 
 
 def _known_of(path: str, text: str, sources: Sequence[str]) -> tuple[_Known, str] | None:
@@ -144,7 +144,7 @@ class _Known:
 
     def read_again(self, file: str, path: str) -> _Known:
         """The same project with the newest text of a file."""
-        text = Entry(path, self.root).text
+        text = StoreEntry(path, self.root).text
         if text is None or text == self.project.text_of(file):
             return self
         return self.changed({file: text}, {})

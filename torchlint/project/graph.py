@@ -9,7 +9,7 @@ from functools import cached_property
 from torchlint.project.known import INSTALLED, STANDARD
 from torchlint.project.layout import folder_of, joined
 from torchlint.project.outlines import Imported, Outline
-from torchlint.project.resolver import Resolver
+from torchlint.project.resolver import ModuleResolver
 
 #: Steps from file to file, over all entries; what is beyond is unknown.
 MAX_STEPS = 1_000_000
@@ -31,7 +31,7 @@ class Graph:
 
     def __init__(
         self,
-        resolver: Resolver,
+        resolver: ModuleResolver,
         outlines: Mapping[str, Outline],
         added: Callable[[str], tuple[str, ...]],
         runs: Callable[[str], bool],

@@ -10,6 +10,7 @@ from enum import Enum
 from itertools import accumulate
 
 from torchlint.project.toplevel import top_level
+from torchlint.source.ast_names import dotted_name
 from torchlint.source.lexemes import line_starts
 from torchlint.source.parsing import ParseError, fresh_tree, known_tree, piece_starts, python_tree
 from torchlint.source.rows import first_row
@@ -38,7 +39,7 @@ class Import:
 
 
 @dataclass(frozen=True)
-class Binding:
+class TopLevelBinding:
     """One top-level statement that binds a name."""
 
     kind: DefinitionKind
@@ -68,7 +69,7 @@ class Facts:
 
     pieces: Pieces = Pieces()
     imports: tuple[Import, ...] = ()  #: relative ones as they are written
-    bindings: dict[str, tuple[Binding, ...]] = field(default_factory=dict)
+    bindings: dict[str, tuple[TopLevelBinding, ...]] = field(default_factory=dict)
     stars: tuple[Import, ...] = ()  #: star imports at the top level
     #: by name the rows of the top-level statements that store something on what it names, call a method of it, or bind
     #: it as a ``global``
@@ -122,10 +123,10 @@ def is_type_checking(test: ast.expr) -> bool:
     )
 
 
-def _at(binding: Binding, row: int) -> Binding:
+def _at(binding: TopLevelBinding, row: int) -> TopLevelBinding:
     if binding.row == row:
         return binding
-    return Binding(binding.kind, row, binding.imported)
+    return TopLevelBinding(binding.kind, row, binding.imported)
 
 
 def _pieces(starts: list[int], firsts: Sequence[int], begins: Sequence[int]) -> Pieces:
@@ -156,7 +157,7 @@ class _Reader:
 
     def __init__(self, globals_: _Rows) -> None:
         self._globals = globals_  #: the rows that may contain ``global``
-        self.bindings: dict[str, list[Binding]] = {}
+        self.bindings: dict[str, list[TopLevelBinding]] = {}
         self.imports: list[Import] = []
         self.uses: dict[str, list[int]] = {}
         self._is_script = False  #: whether an import does not run the current statement
@@ -189,7 +190,7 @@ class _Reader:
         """What one statement binds, without those in it."""
 
         def bind(name: str, kind: DefinitionKind, imported: Import | None = None) -> None:
-            self.bindings.setdefault(name, []).append(Binding(kind, row, imported))
+            self.bindings.setdefault(name, []).append(TopLevelBinding(kind, row, imported))
 
         targets: Iterable[ast.expr] = ()
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
@@ -230,15 +231,6 @@ def _names(target: ast.expr) -> Iterator[str]:
             yield from _names(item)
     elif isinstance(target, ast.Starred):
         yield from _names(target.value)
-
-
-def _dotted(node: ast.expr | None) -> str:
-    """``a.b.c``; ``""`` for any other expression."""
-    parts: list[str] = []
-    while isinstance(node, ast.Attribute):
-        parts.append(node.attr)
-        node = node.value
-    return ".".join([node.id, *reversed(parts)]) if isinstance(node, ast.Name) else ""
 
 
 def _is_main_guard(test: ast.expr) -> bool:
@@ -327,7 +319,7 @@ def _imports(tree: ast.Module, rows: _Rows) -> Iterator[Import]:
 def _does_something(node: ast.stmt) -> bool:
     """Whether a top-level statement does more than bind names."""
     if isinstance(node, ast.Expr):
-        return isinstance(node.value, ast.Call) and not _dotted(node.value.func).startswith(_SETUP)
+        return isinstance(node.value, ast.Call) and not (dotted_name(node.value.func) or "").startswith(_SETUP)
     if isinstance(node, (ast.If, ast.Try)):  # ``if checkpoint.ok:`` around a training loop
         return any(isinstance(item, (ast.For, ast.While)) for item in node.body)
     return isinstance(node, (ast.For, ast.While, ast.With))

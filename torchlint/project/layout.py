@@ -29,7 +29,7 @@ def ancestors(folder: str) -> list[str]:
 
 
 class Layout:
-    """The modules of a tree. Paths are relative to its root, as in ``torchlint.project.tree``."""
+    """The modules of a tree. Paths are relative to its root, as in ``torchlint.project.folder_scan``."""
 
     def __init__(self, files: Iterable[str]) -> None:
         self.files = frozenset(files)

@@ -10,15 +10,15 @@ from pathlib import Path
 
 from torchlint.model.syntax.context import ConfigValue
 from torchlint.project.configs import Configs, is_own
+from torchlint.project.folder_scan import scan_folder
 from torchlint.project.graph import Graph
 from torchlint.project.imports import Facts, Import, Pieces
 from torchlint.project.layout import Layout, folder_of, joined
 from torchlint.project.notebooks import importing
 from torchlint.project.outlines import Imported
-from torchlint.project.resolver import Resolver
+from torchlint.project.resolver import ModuleResolver
 from torchlint.project.roots import find_root
-from torchlint.project.store import Entry, Outlines
-from torchlint.project.tree import list_tree
+from torchlint.project.store import Outlines, StoreEntry
 from torchlint.source.reading import is_notebook
 
 
@@ -32,7 +32,7 @@ class Project:
     def __init__(
         self,
         root: str,
-        entries: Mapping[str, Entry],
+        entries: Mapping[str, StoreEntry],
         sources: Sequence[str],
         distributions: Sequence[str],
         whole: bool,
@@ -56,10 +56,12 @@ class Project:
         above the outermost package. ``sources`` are further folders of ``sys.path``, absolute or relative to the root.
         """
         top, deep = (os.path.abspath(root), True) if root is not None else find_root(os.fspath(path))
-        tree = list_tree(top, deep=deep)
+        tree = scan_folder(top, deep=deep)
         notebooks = importing(top, tree.files)
         entries = {
-            file: Entry(_place(top, file), top) for file in tree.files if file in notebooks or not is_notebook(file)
+            file: StoreEntry(_place(top, file), top)
+            for file in tree.files
+            if file in notebooks or not is_notebook(file)
         }
         folders = (_relative(os.path.abspath(os.path.join(top, source)), top) for source in sources)
         base = dict.fromkeys(["", "src", "lib", *(folder for folder in folders if folder is not None)])
@@ -71,7 +73,7 @@ class Project:
         named = _relative(os.path.abspath(path), self._root)
         if not named or named in self._entries or not os.path.isfile(path):
             return self
-        entries = {**self._entries, named: Entry(_place(self._root, named), self._root)}
+        entries = {**self._entries, named: StoreEntry(_place(self._root, named), self._root)}
         return Project(self._root, entries, self._sources, self._distributions, self._whole, self.configs)
 
     def with_text(self, texts: Mapping[Path, str]) -> Project:
@@ -80,7 +82,7 @@ class Project:
         for path, text in texts.items():
             file = self._file(path, known=False)
             if file:
-                entries[file] = Entry(_place(self._root, file), self._root, text)
+                entries[file] = StoreEntry(_place(self._root, file), self._root, text)
         changed = Project(self._root, entries, self._sources, self._distributions, self._whole, self.configs)
         if entries.keys() == self._entries.keys():
             changed.__dict__["_resolver"] = self._resolver
@@ -102,9 +104,9 @@ class Project:
         return self._resolver.layout
 
     @cached_property
-    def _resolver(self) -> Resolver:
+    def _resolver(self) -> ModuleResolver:
         layout = Layout(file for file in self._entries if not is_notebook(file))
-        return Resolver(layout, self._sources, self._distributions)
+        return ModuleResolver(layout, self._sources, self._distributions)
 
     @cached_property
     def _graph(self) -> Graph:
@@ -295,7 +297,7 @@ class Project:
 
     # -- paths
 
-    def _entry(self, path: Path) -> Entry | None:
+    def _entry(self, path: Path) -> StoreEntry | None:
         file = self._file(path)
         if file is None:
             return None
@@ -322,13 +324,13 @@ class Project:
         return tuple(self._path(file) for file in files)
 
 
-def _added(entries: Mapping[str, Entry], root: str, layout: Layout, file: str) -> tuple[str, ...]:
+def _added(entries: Mapping[str, StoreEntry], root: str, layout: Layout, file: str) -> tuple[str, ...]:
     """The folders of a project that a file adds to ``sys.path``."""
     found = (_relative(folder, root) for folder in entries[file].added)
     return tuple(folder for folder in found if folder is not None and folder in layout.folders)
 
 
-def _runs(entries: Mapping[str, Entry], file: str) -> bool:
+def _runs(entries: Mapping[str, StoreEntry], file: str) -> bool:
     return entries[file].runs
 
 

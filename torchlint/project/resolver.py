@@ -8,7 +8,7 @@ from torchlint.project.known import COMMON, INSTALLED, STANDARD
 from torchlint.project.layout import Layout, ancestors, folder_of, joined
 
 
-class Resolver:
+class ModuleResolver:
     """Finds absolute modules in a tree.
 
     ``base`` are the folders that are on ``sys.path`` whatever runs; ``distributions`` those of which the packages may

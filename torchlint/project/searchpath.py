@@ -6,6 +6,7 @@ import ast
 import os
 from collections.abc import Iterable, Iterator
 
+from torchlint.source.ast_names import called_name
 from torchlint.source.parsing import ParseError, python_tree
 
 _METHODS = ("append", "insert", "extend")
@@ -111,7 +112,7 @@ class _Reader:
         return None
 
     def _called(self, node: ast.Call, depth: int) -> str | None:
-        name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        name = called_name(node)
         if name in ("getcwd", "cwd"):
             return self._root
         if name in ("resolve", "absolute", "as_posix") and isinstance(node.func, ast.Attribute):

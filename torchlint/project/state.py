@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from torchlint.project.tree import Tree, list_tree
+from torchlint.project.folder_scan import FolderScan, scan_folder
 
 #: A file that changed less than this before it was looked at, in nanoseconds, may change again at the same time.
 _YOUNG = 2_000_000_000
@@ -51,7 +51,7 @@ _UNKNOWN = FileState((0, 0))
 
 
 @dataclass(frozen=True)
-class Snapshot:
+class RecordedProject:
     """A project at the time of a run."""
 
     files: Mapping[str, FileState]  #: its Python files, relative to the root
@@ -97,8 +97,8 @@ class ProjectState:
         self._deep = deep
 
     @cached_property
-    def _tree(self) -> Tree:
-        return list_tree(self._root, deep=self._deep)
+    def _tree(self) -> FolderScan:
+        return scan_folder(self._root, deep=self._deep)
 
     def look(self) -> None:
         """Find out which files there are."""
@@ -117,7 +117,7 @@ class ProjectState:
             names += sorted(name for name in os.listdir(self._root) if name.endswith((".dist-info", ".egg-info")))
         return tuple((name, *stamp_of(self.place(name))) for name in names)
 
-    def changes(self, old: Snapshot, reading: Reading) -> Changes:
+    def changes(self, old: RecordedProject, reading: Reading) -> Changes:
         """What has changed since a snapshot."""
         everything = Changes(graph=True)
         listing = (self._tree.distributions, self._tree.complete, self._outside)
@@ -134,7 +134,7 @@ class ProjectState:
             changed.add(file)
         return everything if self._configs_changed(old, reading) else Changes(False, frozenset(changed))
 
-    def _configs_changed(self, old: Snapshot, reading: Reading) -> bool:
+    def _configs_changed(self, old: RecordedProject, reading: Reading) -> bool:
         if not old.config_keys:
             return False
         for file in {*old.configs, *self._tree.configs}:
@@ -157,7 +157,7 @@ class ProjectState:
 
     def snapshot(
         self, known: Mapping[str, FileState], config_keys: frozenset[str], start: int, reading: Reading
-    ) -> Snapshot:
+    ) -> RecordedProject:
         """The project as a run saw it that began at ``start``, in nanoseconds.
 
         ``known`` is what the run knows of some of the files; their stamps do not count. Of a file that has changed
@@ -172,4 +172,6 @@ class ProjectState:
         for file in self._tree.configs if config_keys else ():
             stamp = stamp_of(self.place(file), start)
             configs[file] = FileState(stamp, reading.digest(file), "", self._contains(file, config_keys))
-        return Snapshot(files, self._tree.distributions, self._tree.complete, self._outside, config_keys, configs)
+        return RecordedProject(
+            files, self._tree.distributions, self._tree.complete, self._outside, config_keys, configs
+        )

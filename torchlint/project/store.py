@@ -30,7 +30,7 @@ MAX_BYTES = 2_000_000
 MAX_NOTEBOOK_BYTES = 20_000_000
 
 
-class Entry:
+class StoreEntry:
     """One file. All but its path is computed on demand."""
 
     def __init__(self, path: str, root: str, given: str | None = None) -> None:
@@ -116,7 +116,7 @@ class Entry:
         """A short name of what the import graph takes from it."""
         return digest(repr((self.outline.imports, *self._traits, self.added, self.runs)))
 
-    def same_imports(self, other: Entry) -> bool:
+    def same_imports(self, other: StoreEntry) -> bool:
         """Whether the import graph is the same with ``other`` in place of this."""
         return (self.outline, self.added, self.runs) == (other.outline, other.added, other.runs)
 
@@ -139,7 +139,7 @@ def _members_in(statement: str) -> frozenset[str]:
 class Outlines(Mapping[str, Outline]):
     """The outlines of all files."""
 
-    def __init__(self, entries: Mapping[str, Entry]) -> None:
+    def __init__(self, entries: Mapping[str, StoreEntry]) -> None:
         self._entries = entries
 
     def __getitem__(self, file: str) -> Outline:

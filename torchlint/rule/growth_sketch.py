@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from torchlint.rule.bindings import Loop
-from torchlint.rule.sketch import Sketch, dotted_name
+from torchlint.rule.sketch import Sketch
+from torchlint.source.ast_names import dotted_name
 
 CATS = ("cat", "concat", "concatenate", "vstack", "hstack")
 

@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 from torchlint.rule.bindings import FUNCTIONS, LOOPS, Bound, BoundKind, Function, Loop, bound_by
+from torchlint.source.ast_names import called_name
 from torchlint.source.lexemes import line_starts, places
 
 #: How many nodes, statements and bindings may be looked at: in any file, and for each character.
@@ -295,44 +296,6 @@ class Sketch:
                 if isinstance(value, ast.Name):
                     found.setdefault(name, set()).add(value.id)
         return found
-
-
-def root_of(node: ast.expr) -> str:
-    """``a`` of ``a.b.c``; empty for other expressions."""
-    while isinstance(node, ast.Attribute):
-        node = node.value
-    return node.id if isinstance(node, ast.Name) else ""
-
-
-def bare(
-    node: ast.expr, methods: Collection[str], attributes: Collection[str] = _NOTHING, *, items: bool = False
-) -> ast.expr:
-    """``x`` of ``x.data.detach().cpu()``: what these methods and attributes are of; with ``items`` also of ``x[0]``."""
-    while True:
-        if isinstance(node, ast.Attribute) and node.attr in attributes:
-            node = node.value
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in methods:
-            node = node.func.value
-        elif items and isinstance(node, ast.Subscript):
-            node = node.value
-        else:
-            return node
-
-
-def called_name(call: ast.Call) -> str:
-    """``mul_`` of ``batch[0].mul_(2)``, ``f`` of ``f()``; "" where what is called has no name of its own."""
-    if isinstance(call.func, ast.Attribute):
-        return call.func.attr
-    return call.func.id if isinstance(call.func, ast.Name) else ""
-
-
-def dotted_name(node: ast.AST) -> str | None:
-    """``a.b.c`` for a name or a chain of attributes, else None."""
-    parts: list[str] = []
-    while isinstance(node, ast.Attribute):
-        parts.append(node.attr)
-        node = node.value
-    return ".".join((node.id, *reversed(parts))) if isinstance(node, ast.Name) else None
 
 
 def _inner(node: ast.stmt) -> list[ast.stmt]:

@@ -7,7 +7,8 @@ import builtins
 import sys
 
 from torchlint.rule.bindings import FUNCTIONS, Bound, BoundKind, Function
-from torchlint.rule.sketch import Sketch, called_name, root_of
+from torchlint.rule.sketch import Sketch
+from torchlint.source.ast_names import called_name, root_of
 
 #: Builtin functions whose result is not a tensor and contains none.
 _PLAIN = frozenset(

@@ -24,9 +24,9 @@ from torchlint.server.documents import Snapshot, snapshot_of_file
 from torchlint.server.earlier import EarlierResults
 from torchlint.settings.resolver import Resolver
 from torchlint.settings.settings import Settings
-from torchlint.source.parsing import ParseError, check_syntax, python_tree
+from torchlint.source.parsing import ParseError, is_python, python_tree
 
-Result = TypeVar("Result")
+Returned = TypeVar("Returned")
 
 _STACK_BYTES = 64 * 1024 * 1024
 _IDLE_SECONDS = 0.1
@@ -50,9 +50,9 @@ class Worker:
         finally:
             threading.stack_size(previous)
 
-    def submit(self, work: Callable[[], Result]) -> Future[Result]:
+    def submit(self, work: Callable[[], Returned]) -> Future[Returned]:
         """The future of ``work``, which can be cancelled until it begins."""
-        future: Future[Result] = Future()
+        future: Future[Returned] = Future()
 
         def run() -> None:
             if not future.set_running_or_notify_cancel():
@@ -144,11 +144,7 @@ class OpenTexts:
 def _is_python(text: str) -> bool:
     with contextlib.suppress(ParseError):
         python_tree(text)  # an analysis needs it in any case
-    try:
-        check_syntax(text)
-    except ParseError:
-        return False
-    return True
+    return is_python(text)
 
 
 def check_snapshot(

@@ -42,7 +42,7 @@ class Options:
 
 
 @dataclass
-class Memory:
+class Session:
     """What outlives a change of settings."""
 
     given: Given = field(default_factory=Given)  #: what the command line says
@@ -53,10 +53,12 @@ class Memory:
 class Configuration:
     """Settings by folder, read once. After a change, another object takes its place."""
 
-    def __init__(self, options: Options, root: str, memory: Memory | None = None, folders: Sequence[str] = ()) -> None:
+    def __init__(
+        self, options: Options, root: str, session: Session | None = None, folders: Sequence[str] = ()
+    ) -> None:
         """``folders`` are those that are open: each may have a cache."""
         self._options = options
-        self.memory = memory or Memory()  #: for the object that takes the place of this one
+        self.session = session or Session()  #: for the object that takes the place of this one
         self._problems: list[str] = []
         self._resolver = self._make_resolver(root)
         self._paths: dict[str, Settings | None] = {}
@@ -98,8 +100,8 @@ class Configuration:
 
     def problems(self) -> list[str]:
         """What is wrong with settings and was not reported yet. A file that stays broken is reported once."""
-        new = [text for text in dict.fromkeys(self._problems) if text not in self.memory.reported]
-        self.memory.reported.update(new)
+        new = [text for text in dict.fromkeys(self._problems) if text not in self.session.reported]
+        self.session.reported.update(new)
         return new
 
     def _of_folder(self, folder: str) -> Settings:
@@ -107,27 +109,27 @@ class Configuration:
             settings = self._resolver.for_folder(folder)
         except SettingsError as error:
             self._problems.append(str(error))
-            return self.memory.last_good.get(folder) or Resolver(isolated=True).for_folder(folder)
+            return self.session.last_good.get(folder) or Resolver(isolated=True).for_folder(folder)
         except Exception as error:  # a plugin may raise anything, and must not take the server with it
             self._problems.append(f"the settings of {folder} cannot be read: {type(error).__name__}: {error}")
-            return self.memory.last_good.get(folder) or Resolver(isolated=True).for_folder(folder)
-        self.memory.last_good[folder] = settings
+            return self.session.last_good.get(folder) or Resolver(isolated=True).for_folder(folder)
+        self.session.last_good[folder] = settings
         if not self._problems:
-            self.memory.reported.clear()
+            self.session.reported.clear()
         return settings
 
     def _make_resolver(self, root: str) -> Resolver:
         given = self._options.configuration
         if isinstance(given, str):
             path = os.path.join(root, os.path.expanduser(given))
-            return replace(self.memory.given, config=path).resolver()
+            return replace(self.session.given, config=path).resolver()
         layers: list[Layer] = []
         try:
             if given is not None:
                 layers.append(layer_of(given, "the editor's `configuration`", root, trusted=False))
         except SettingsError as error:
             self._problems.append(str(error))
-        return self.memory.given.resolver(above=layers)
+        return self.session.given.resolver(above=layers)
 
 
 def _is_below(path: str, folder: str) -> bool:

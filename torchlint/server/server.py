@@ -20,7 +20,7 @@ from torchlint.engine.fixer import Fixed
 from torchlint.project.context import forget as forget_projects
 from torchlint.project.context import read_again
 from torchlint.server.analysis import Checked, OpenTexts, Worker, check_snapshot, fix_snapshot
-from torchlint.server.configuration import Configuration, Memory, Options
+from torchlint.server.configuration import Configuration, Options, Session
 from torchlint.server.documents import folders_of, open_texts, open_uris, root_of, snapshot_of
 from torchlint.server.earlier import EarlierResults
 from torchlint.server.findings import SOURCE, by_document
@@ -74,7 +74,7 @@ class TorchlintServer(LanguageServer):
         self.worker = Worker(self.earlier.write)
         self.caches = caches
         self.options = Options()
-        self.configuration = Configuration(self.options, os.getcwd(), Memory(given))
+        self.configuration = Configuration(self.options, os.getcwd(), Session(given))
         self.generation = 0  #: counts changes of settings
         self.edits = 0  #: counts changes of open texts and of files
         self.was_shut_down = False
@@ -297,10 +297,10 @@ class TorchlintServer(LanguageServer):
 
     # -- settings
 
-    def configure(self, memory: Memory | None = None) -> None:
+    def configure(self, session: Session | None = None) -> None:
         """Use the options and folders of the client."""
         folders = folders_of(self.workspace) if self.caches else []
-        self.configuration = Configuration(self.options, root_of(self.workspace), memory, folders)
+        self.configuration = Configuration(self.options, root_of(self.workspace), session, folders)
 
     def _read_projects_again(self) -> None:
         self.worker.submit(forget_projects)
@@ -313,7 +313,7 @@ class TorchlintServer(LanguageServer):
         self._notify_of_change()
         if self._others is not None:
             self._others.cancel()  # it would ask to pull a second time
-        self.configure(self.configuration.memory)
+        self.configure(self.configuration.session)
         for uri in open_uris(self.workspace):
             self.changed(uri)
         self._ask_to_pull()

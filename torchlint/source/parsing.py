@@ -122,6 +122,15 @@ def check_syntax(text: str) -> None:
             raise error from None
 
 
+def is_python(text: str) -> bool:
+    """Whether `check_syntax` accepts ``text``."""
+    try:
+        check_syntax(text)
+    except ParseError:
+        return False
+    return True
+
+
 def compiles(text: str) -> bool:
     """Whether this interpreter accepts ``text`` as a module, or as a cell, which may await; it is not run."""
     try:

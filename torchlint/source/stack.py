@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import TypeVar
 
-Result = TypeVar("Result")
+Returned = TypeVar("Returned")
 
 #: Reserved, not used, until the recursion needs it.
 _STACK_BYTES = 256 * 1024 * 1024
@@ -20,12 +20,12 @@ class StackError(Exception):
     """The system gives no thread with such a stack: the memory of the process is limited."""
 
 
-def with_large_stack(work: Callable[[], Result]) -> Result:
+def with_large_stack(work: Callable[[], Returned]) -> Returned:
     """What ``work`` returns or raises, called in a thread of its own that may recurse deeply.
 
     RecursionError is raised where even that is not enough. Raises StackError if no such thread can be started.
     """
-    done: list[Result] = []
+    done: list[Returned] = []
     failed: list[BaseException] = []
 
     def run() -> None:

@@ -7,12 +7,10 @@ variable ``TORCHLINT_TRIAL``.
 from __future__ import annotations
 
 import atexit
-import ctypes
 import importlib
 import json
 import os
 import random
-import signal
 import socket
 import sys
 import threading
@@ -27,7 +25,7 @@ from typing import Any
 ENOUGH = 64
 
 
-class Steps:
+class StepCounter:
     """Counts the steps of this process. After each block of steps it reports, and waits until its side has the turn."""
 
     def __init__(self, address: str, kind: str, skip: int) -> None:
@@ -265,15 +263,15 @@ def move_import_paths() -> None:
 def main() -> None:
     """Set up this process."""
     global ORIGINAL, COPY
+    import torchlint_hooks as hooks
+
     told = json.loads(os.environ["TORCHLINT_TRIAL"])
     ORIGINAL, COPY = told["original"] + os.sep, told["copy"] + os.sep
     move_import_paths()
-    end_with_parent()
+    hooks.end_with_parent()
     sys.addaudithook(guard)
     random.seed(0)
-    import torchlint_hooks as hooks
-
-    steps = Steps(told["address"], told["kind"], told["skip"])
+    steps = StepCounter(told["address"], told["kind"], told["skip"])
 
     def watch_safetensors(module: ModuleType) -> None:
         def serialize(original: Callable[..., Any], tensors: Any, file: Any, *rest: Any, **named: Any) -> Any:
@@ -293,14 +291,7 @@ def main() -> None:
     hooks.run_hidden_sitecustomize()
 
 
-def end_with_parent() -> None:
-    """Let the system end this process when the one that started it ends; only Linux can (prctl(2))."""
-    set_parent_death_signal = 1
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
-
-
-def leave_counts(steps: Steps, file: str) -> None:
+def leave_counts(steps: StepCounter, file: str) -> None:
     """When the script ends: what could have been its steps, for a parent to which it has not connected."""
     if os.getpid() == steps.process and (any(steps.passed.values()) or not os.path.exists(file)):
         with open(file, "w", encoding="utf-8") as out:

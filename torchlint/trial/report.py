@@ -12,7 +12,7 @@ from torchlint.findings.diagnostic import Diagnostic
 from torchlint.measure.figures import interval, mebibytes, ratio
 from torchlint.trial.comparison import Comparison, Totals
 from torchlint.trial.fixes import FixedFile, by_rule
-from torchlint.trial.side import Steps
+from torchlint.trial.side import StepDefinition
 from torchlint.trial.trial import Share
 
 STEPS = {
@@ -47,7 +47,7 @@ def outcome_line(found: Comparison) -> str:
     }[found.outcome]
 
 
-def comparison_table(found: Comparison, steps: Steps) -> Table:
+def comparison_table(found: Comparison, steps: StepDefinition) -> Table:
     """Both sides next to each other."""
     title = f"A step is one {STEPS[steps.kind]}; {found.steps} steps of each side"
     title += f", until {found.end}" if found.end else ""
@@ -59,7 +59,7 @@ def comparison_table(found: Comparison, steps: Steps) -> Table:
     return table
 
 
-def _rows(found: Comparison, steps: Steps) -> Iterator[tuple[str, str, str, str]]:
+def _rows(found: Comparison, steps: StepDefinition) -> Iterator[tuple[str, str, str, str]]:
     before, after = found.before, found.after
     speedup = f"{ratio(found.interval.ratio)} {interval(found.interval.low, found.interval.high)}"
     yield "steps per second", _rate(before), _rate(after), speedup

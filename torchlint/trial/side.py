@@ -33,7 +33,7 @@ class EndError(Exception):
 
 
 @dataclass(frozen=True)
-class Steps:
+class StepDefinition:
     """What counts as a step, found in a run of the script."""
 
     kind: str  #: "optimizer", "backward", "batch", "forward", or empty: to be found
@@ -71,7 +71,7 @@ class Side:
     def __exit__(self, *exception: object) -> None:
         self.stop()
 
-    def start(self, steps: Steps, deadline: float) -> Steps:
+    def start(self, steps: StepDefinition, deadline: float) -> StepDefinition:
         """Start the script and run it until its first step; what a step is. Raises ScriptError."""
         with socket.socket(socket.AF_UNIX) as listening:
             address = os.path.join(tempfile.mkdtemp(dir=self._scratch), "socket")
@@ -88,9 +88,9 @@ class Side:
         first = self._receive(deadline)
         if first["processes"] > 1:
             raise ScriptError("the script trains in several processes; only a single one can be measured")
-        return Steps(first["kind"], first["passed"], first["device"], tuple(first["files"]))
+        return StepDefinition(first["kind"], first["passed"], first["device"], tuple(first["files"]))
 
-    def _started(self, steps: Steps, address: str) -> subprocess.Popen[bytes]:
+    def _started(self, steps: StepDefinition, address: str) -> subprocess.Popen[bytes]:
         folder = self._scratch / "injected"
         fill(folder, Path(__file__).with_name("injected.py"), (_COUNTERS,))
         program = self.copy.program
@@ -115,7 +115,7 @@ class Side:
         except OSError as error:
             raise ScriptError(f"{self.copy.command[0]}: {error.strerror}") from error
 
-    def _without_steps(self, steps: Steps, deadline: float) -> Steps:
+    def _without_steps(self, steps: StepDefinition, deadline: float) -> StepDefinition:
         """After the script has ended: start it again with the steps that it may have."""
         self._raise_failure()
         try:
@@ -127,7 +127,7 @@ class Side:
         if steps.kind:
             raise ScriptError(f"{self.name} ended without a step, a backward pass, a batch or a forward pass")
         kind = next((kind for kind in ("backward", "batch") if passed[kind] > 1), "forward")
-        return self.start(Steps(kind), deadline)
+        return self.start(StepDefinition(kind), deadline)
 
     def run(self, steps: int, *, count: bool = False) -> Block:
         """Let the script make some steps. Raises ScriptError, or EndError if it ends before."""

@@ -12,7 +12,7 @@ from time import monotonic
 from torchlint.trial.comparison import Comparison
 from torchlint.trial.copies import Copy, Program, make_copy
 from torchlint.trial.fixes import FixedFile, Fixes, by_rule, contents
-from torchlint.trial.side import ScriptError, Side, Steps
+from torchlint.trial.side import ScriptError, Side, StepDefinition
 from torchlint.trial.turns import Turns, take_turns
 
 #: Called with what is being done, and how many of how many blocks are done.
@@ -44,7 +44,7 @@ class Trial:
         self._warmup = warmup
         self._deadline = monotonic() + budget
         self._progress = progress
-        self._found = Steps("")
+        self._found = StepDefinition("")
         self._copies: list[Copy] = []
 
     @contextmanager
@@ -63,7 +63,7 @@ class Trial:
             return sorted({file for file in loaded if file is not None})
 
     @property
-    def found(self) -> Steps:
+    def found(self) -> StepDefinition:
         """What a step is."""
         return self._found
 

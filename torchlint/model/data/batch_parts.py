@@ -11,7 +11,8 @@ from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.iterables import iterables
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.binding_kinds import BindingKind
-from torchlint.model.syntax.climbing import climb, nearest
+from torchlint.model.syntax.climbing import nearest
+from torchlint.model.syntax.conditions import branches
 from torchlint.model.syntax.dotted import base_of
 from torchlint.model.syntax.parameters import owner_of
 from torchlint.model.syntax.scopes import Binding, unpacked
@@ -252,10 +253,7 @@ class BatchParts(ForestFact):
                 isinstance(node, cst.Name) and node.value == binding.name
                 for node in self._module.tree.nodes_in(binding.value)
             )
-            and any(
-                isinstance(above, cst.If) and child is above.body
-                for above, child in climb(self._module.tree, binding.node)
-            )
+            and any(item.guard is not None for item in branches(self._module.tree, binding.node))
         )
 
 

@@ -240,16 +240,8 @@ class Datasets(ForestFact):
 
     def _assigned(self, node: cst.BaseExpression | None) -> cst.BaseExpression | None:
         """``y.device`` behind ``device``, if that is all that is assigned to it."""
-        reached = self._module.values.reaching.of(node) if isinstance(node, cst.Name) else []
-        only = reached[0] if len(reached) == 1 else None
-        if (
-            only is None
-            or only.kind is not BindingKind.ASSIGN
-            or only.path
-            or not isinstance(only.value, cst.Attribute)
-        ):
-            return node
-        return only.value
+        assigned = self._module.values.reaching.assigned(node)
+        return assigned if isinstance(assigned, cst.Attribute) else node
 
     def _is_resident(self, node: cst.BaseExpression) -> bool:
         """Whether ``node`` is taken from an attribute of ``self`` that the class itself moves to a device, once."""

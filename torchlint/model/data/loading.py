@@ -21,7 +21,6 @@ from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.program.dispatch import Dispatch
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Device, Role, iterated, named_device
-from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.dotted import called_name, last_name
 from torchlint.model.syntax.parameters import owner_of
@@ -259,8 +258,7 @@ class Loading(ForestFact):
     def given_to_network(self, part: cst.BaseExpression | None) -> frozenset[cst.CSTNode]:
         """The loaders whose whole batches a network gets, if ``part`` is ``batch["image"]`` of such a parameter."""
         if isinstance(part, cst.Name):
-            bound = self._values.reaching.only(part)
-            part = bound.value if bound is not None and bound.kind is BindingKind.ASSIGN and not bound.path else None
+            part = self._values.reaching.assigned(part)
         while isinstance(part, cst.Subscript) and isinstance(part.value, cst.Subscript):
             part = part.value
         index = part.slice[0].slice if isinstance(part, cst.Subscript) else None
@@ -269,10 +267,9 @@ class Loading(ForestFact):
 
     def _passed_as(self, batch: cst.BaseExpression, depth: int) -> frozenset[cst.CSTNode]:
         """The loaders whose batches, not yet moved, the callers of a method pass for the parameter ``batch``."""
-        bound = self._values.reaching.only(batch) if isinstance(batch, cst.Name) else None
-        param = bound.node if bound is not None and bound.kind is BindingKind.PARAM else None
-        method = owner_of(self._tree, param) if isinstance(param, cst.Param) else None
-        if method is None or not isinstance(param, cst.Param) or self._tree.class_of(method) is None:
+        param = self._values.reaching.parameter(batch)
+        method = owner_of(self._tree, param) if param is not None else None
+        if method is None or param is None or self._tree.class_of(method) is None:
             return frozenset()
         found: set[cst.CSTNode] = set()
         for given in self._module.fact(Dispatch).arguments_for(method, param):

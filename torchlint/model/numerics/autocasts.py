@@ -12,7 +12,6 @@ from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Device
-from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import last_name
@@ -121,7 +120,7 @@ class Autocasts(ForestFact):
             self._running.discard(function)
 
     def _is_autocast(self, node: cst.CSTNode) -> bool:
-        target = node.func if isinstance(node, cst.Call) else node
+        target = self._module.callee(node)
         if any(self._module.names.alternatives(item) & knowledge.AUTOCASTS for item in self._choices(target)):
             return True
         if "autocast" in last_name(target):
@@ -130,8 +129,7 @@ class Autocasts(ForestFact):
 
     def _choices(self, target: cst.CSTNode) -> tuple[cst.CSTNode, ...]:
         """``autocast`` and ``nullcontext`` of ``amp = autocast if args.amp else nullcontext``; any other as it is."""
-        bound = self._module.values.reaching.only(target) if isinstance(target, cst.Name) else None
-        chosen = bound.value if bound is not None and bound.kind is BindingKind.ASSIGN and not bound.path else None
+        chosen = self._module.values.reaching.assigned(target)
         return (chosen.body, chosen.orelse) if isinstance(chosen, cst.IfExp) else (target,)
 
     def _described(self, call: Call) -> Autocast:

@@ -16,7 +16,7 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.context import ConfigValue
 from torchlint.model.syntax.dotted import PARTS, base_of
-from torchlint.model.syntax.parameters import first_parameter, owner_of
+from torchlint.model.syntax.parameters import owner_of
 
 #: How many names and attributes a setting is followed through.
 _DEPTH = 8
@@ -125,10 +125,9 @@ class ConfigFiles(ForestFact):
         return () if key is None else _of_group(self._set_to(key, node), self._group(node))
 
     def _given(self, node: cst.Name) -> Sequence[ConfigValue]:
-        bindings = self._module.values.reaching.of(node)
-        param = bindings[0].node if len(bindings) == 1 and bindings[0].kind is BindingKind.PARAM else None
-        function = owner_of(self._module.tree, param) if isinstance(param, cst.Param) else None
-        if function is None or not isinstance(param, cst.Param):
+        param = self._module.values.reaching.parameter(node)
+        function = owner_of(self._module.tree, param) if param is not None else None
+        if function is None or param is None:
             return ()
         calls, _ = self._module.written.calls_of(function)
         given = [self._module.definitions.argument_of(call, function, param) for call in calls]
@@ -145,7 +144,7 @@ class ConfigFiles(ForestFact):
 
     def _base(self, node: cst.BaseExpression) -> cst.BaseExpression | None:
         """The object that ``node`` reads a setting of."""
-        read = node.func if isinstance(node, cst.Call) else node
+        read = self._module.callee(node)
         return read.value if isinstance(read, (cst.Attribute, cst.Subscript)) else None
 
     def passed(self, call: cst.Call, name: str) -> Sequence[ConfigValue]:
@@ -214,7 +213,7 @@ class ConfigFiles(ForestFact):
     def _may_be_loaded(self, node: cst.Attribute) -> bool:
         """Whether an attribute is not seen to be that of a module, or one that a class of the program sets."""
         module = self._module
-        if module.name_of(node) is not None or module.names.members(node) or _is_self(module, node.value):
+        if module.name_of(node) is not None or module.names.members(node) or module.names.is_self(node.value):
             return False
         base = module.value(node.value)
         is_guess = not base.sure and not isinstance(node.value, cst.Name)  # `cfg.dataloader.workers`
@@ -263,7 +262,7 @@ class ConfigFiles(ForestFact):
         return is_empty and self._module.links.is_imported(tree.root_of(target))
 
     def _stored_keys(self, target: cst.CSTNode) -> Iterator[str]:
-        if isinstance(target, cst.Attribute) and not _is_self(self._module, target.value):
+        if isinstance(target, cst.Attribute) and not self._module.names.is_self(target.value):
             yield target.attr.value
         elif isinstance(target, cst.Subscript) and len(target.slice) == 1:
             index = target.slice[0].slice
@@ -275,16 +274,3 @@ class ConfigFiles(ForestFact):
 def _of_group(values: Sequence[ConfigValue], group: str) -> Sequence[ConfigValue]:
     """Those of ``values`` that are in mappings under the key ``group``, or all if none is."""
     return [value for value in values if value.group == group] or values if group else values
-
-
-def _is_self(module: Forest, node: cst.BaseExpression) -> bool:
-    """Whether ``node`` is the first parameter of a method."""
-    bindings = module.names.bindings(node) if isinstance(node, cst.Name) else []
-    if len(bindings) != 1 or bindings[0].kind is not BindingKind.PARAM:
-        return False
-    function = owner_of(module.tree, bindings[0].node)
-    return (
-        function is not None
-        and module.tree.class_of(function) is not None
-        and first_parameter(function) is bindings[0].node
-    )

@@ -10,10 +10,9 @@ from functools import cached_property
 import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
-from torchlint.model.syntax.climbing import climb
+from torchlint.model.syntax.conditions import ConditionKind, conditions
 from torchlint.model.syntax.dotted import dotted_name
 from torchlint.model.syntax.main_guard import is_main_guard
-from torchlint.model.syntax.nodes import HANDLERS
 
 _DEVICE_WORDS = frozenset(
     "torch th backends cudnn cuda use_cuda is_available device_count and args opt cfg config self".split()
@@ -104,10 +103,10 @@ class Switches(ForestFact):
 
     def conditional(self, node: cst.CSTNode) -> bool:
         """Whether ``node`` is under a condition (other than the main guard), or in an ``except``."""
-        for above, child in climb(self._tree, node):
-            if isinstance(above, cst.If) and child is not above.test and not is_main_guard(above.test):
-                if not self._asks_for_device(above.test):
-                    return True
-            if isinstance(above, (*HANDLERS, cst.MatchCase)):
+        for item in conditions(self._tree, node, exits=False):
+            if item.kind in (ConditionKind.HANDLER, ConditionKind.CASE):
                 return True
+            if isinstance(item.node, cst.If) and not is_main_guard(item.node.test):
+                if not self._asks_for_device(item.node.test):
+                    return True
         return False

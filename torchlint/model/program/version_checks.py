@@ -9,6 +9,7 @@ import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.syntax.climbing import climb
+from torchlint.model.syntax.conditions import ConditionKind, conditions
 from torchlint.model.syntax.exits import ends_with
 from torchlint.model.syntax.nodes import HANDLERS, TRIES, Handler
 
@@ -31,13 +32,12 @@ class VersionChecks(ForestFact):
 
     def for_other_versions(self, node: cst.CSTNode) -> bool:
         """Whether ``node`` runs only with some versions of a library, or as a fallback for something else."""
-        for above, child in climb(self._tree, node):
-            if isinstance(above, (cst.If, cst.IfExp)) and child is not above.test and self.probes(above.test):
+        for item in conditions(self._tree, node, exits=False):
+            if item.kind is ConditionKind.HANDLER or (item.test is not None and self.probes(item.test)):
                 return True
-            if isinstance(above, HANDLERS):
-                return True
-            if isinstance(above, TRIES) and child is above.body and any(map(_catches_lack, above.handlers)):
-                return True
+            if isinstance(item.node, TRIES) and item.part is item.node.body:
+                if any(map(_catches_lack, item.node.handlers)):
+                    return True
         return any(self.probes(test) for test in self.left_before(node))
 
     def probes(self, test: cst.BaseExpression) -> bool:

@@ -13,7 +13,7 @@ from torchlint.model.semantics.memo import CyclicMemo
 from torchlint.model.semantics.names import Names
 from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.calls import Entries, Unpacking
-from torchlint.model.syntax.parameters import is_static
+from torchlint.model.syntax.parameters import is_static, positional_parameters
 from torchlint.model.syntax.tree import Tree
 
 #: What prepares a function with some of its arguments: ``run = partial(train, lr=0.1)``.
@@ -64,7 +64,7 @@ class Arguments:
         """The place among the positional arguments of a call that each parameter takes; -1: that of ``self``."""
         if function not in self._places:
             is_method = self._tree.class_of(function) is not None and not is_static(function)
-            params = (*function.params.posonly_params, *function.params.params)
+            params = positional_parameters(function)
             self._places[function] = {param: place for place, param in enumerate(params, -1 if is_method else 0)}
         return self._places[function]
 

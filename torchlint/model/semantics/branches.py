@@ -13,7 +13,7 @@ from torchlint.model.semantics.reaching import Reaching
 from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.calls import is_super_call
 from torchlint.model.syntax.climbing import climb
-from torchlint.model.syntax.exits import ends_with
+from torchlint.model.syntax.conditions import ConditionKind, conditions
 from torchlint.model.syntax.nodes import TRIES
 from torchlint.model.syntax.scopes import Binding
 from torchlint.model.syntax.tree import Tree
@@ -148,19 +148,13 @@ class Branches:
         return self._conditions[function]
 
     def _around(self, node: cst.CSTNode, function: cst.FunctionDef) -> Iterator[_Condition]:
-        for above, child in climb(self._tree, node, function):
-            if isinstance(above, cst.If) and child is not above.test:
-                yield above.test, child is above.body
-            elif isinstance(above, cst.IndentedBlock):
-                for statement in above.body:
-                    if statement is child:
-                        break
-                    if (
-                        isinstance(statement, cst.If)
-                        and statement.orelse is None
-                        and ends_with(statement.body, cst.Return, cst.Raise)
-                    ):
-                        yield statement.test, False
+        for item in conditions(self._tree, node, function):
+            if not isinstance(item.node, cst.If):
+                continue
+            if item.kind is ConditionKind.BRANCH:
+                yield item.node.test, not item.is_else
+            elif item.node.orelse is None and item.leaves_by(cst.Return, cst.Raise):
+                yield item.node.test, False
 
     def _truth(self, test: cst.BaseExpression, call: cst.Call, function: cst.FunctionDef) -> bool | None:
         """Whether a test is true in the function when ``call`` calls it; None if that is not known."""

@@ -17,6 +17,7 @@ from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.climbing import nearest
 from torchlint.model.syntax.dotted import base_of, dotted_name, last_name
 from torchlint.model.syntax.literals import is_none, value_of
+from torchlint.model.syntax.parameters import first_parameter, owner_of
 from torchlint.model.syntax.scopes import Binding, Scope
 from torchlint.model.syntax.tree import Tree
 
@@ -70,6 +71,18 @@ class Names:
         """Everything in the file that may bind this name where it is used."""
         scope = self.home_of(name)
         return scope.bindings[name.value] if scope is not None else []
+
+    def parameter(self, node: cst.CSTNode | None, *, rebound: bool = False) -> cst.Param | None:
+        """The parameter that ``node`` is; with ``rebound``, also if other statements bind its name."""
+        bindings = self.bindings(node) if isinstance(node, cst.Name) else []
+        params = [item.node for item in bindings if isinstance(item.node, cst.Param)]
+        return params[0] if len(params) == 1 and (rebound or len(bindings) == 1) else None
+
+    def is_self(self, node: cst.CSTNode) -> bool:
+        """Whether ``node`` is the first parameter of a method, whatever its name is."""
+        param = self.parameter(node)
+        function = owner_of(self._tree, param) if param is not None else None
+        return function is not None and self._tree.class_of(function) is not None and first_parameter(function) is param
 
     def variable(self, node: cst.CSTNode) -> Variable | None:
         """The variable that ``node`` is: a name, or an attribute of ``self``, which belongs to its class."""

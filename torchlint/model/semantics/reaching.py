@@ -48,6 +48,17 @@ class Reaching:
         found = list(islice(self._known.get(name) or self._found(name), 2))  # of many, the others are not looked for
         return found[0] if len(found) == 1 else None
 
+    def assigned(self, node: cst.CSTNode | None) -> cst.BaseExpression | None:
+        """What a single assignment gives ``node``, a name, as its only value: ``f()`` of ``x = f()``."""
+        found = self.only(node) if isinstance(node, cst.Name) else None
+        return found.value if found is not None and found.kind is BindingKind.ASSIGN and not found.path else None
+
+    def parameter(self, node: cst.CSTNode | None) -> cst.Param | None:
+        """The parameter that gives ``node``, a name, its only value: not ``*args``."""
+        found = self.only(node) if isinstance(node, cst.Name) else None
+        is_parameter = found is not None and found.kind is BindingKind.PARAM
+        return found.node if found is not None and is_parameter and isinstance(found.node, cst.Param) else None
+
     def _found(self, name: cst.Name) -> Iterator[Binding]:
         scope = self._names.home_of(name)
         if scope is not None:

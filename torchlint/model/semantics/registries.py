@@ -12,7 +12,7 @@ from torchlint.model.semantics.name_patterns import ANY, matches, pattern_of
 from torchlint.model.semantics.names import Names, Variable
 from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.calls import keywords_of
-from torchlint.model.syntax.parameters import is_static, parameters_of
+from torchlint.model.syntax.parameters import is_static, parameters_of, positional_parameters
 from torchlint.model.syntax.scopes import Scope
 from torchlint.model.syntax.tree import Tree
 
@@ -120,7 +120,7 @@ class Registries:
             function = init
         assert isinstance(function, cst.FunctionDef)
         is_method = self._tree.class_of(function) is not None and not is_static(function)
-        positional = (*function.params.posonly_params, *function.params.params)[int(is_method) :]
+        positional = positional_parameters(function)[int(is_method) :]
         given = [argument for argument in call.args if not argument.star and argument.keyword is None]
         by_keyword = keywords_of(call).keys()
         hides = any(argument.star for argument in call.args)

@@ -181,7 +181,7 @@ class Written:
         base = self._values.of(node.value)
         name = node.attr.value
         if isinstance(base.definition, cst.ClassDef) and base.kind is not Kind.FUNCTION:
-            if not base.sure and not self._is_self(node.value):
+            if not base.sure and not self._names.is_self(node.value):
                 return None  # a caller passes an object of the class, and another one something unknown
             if self._owners(base, base.definition, name):
                 return self.attribute_of(base, name)
@@ -212,20 +212,6 @@ class Written:
             return None
         owners = self._owners(base, base.definition, name)
         return self._of_class(base, base.definition, owners, name) if owners else None
-
-    def _is_self(self, node: cst.BaseExpression) -> bool:
-        """Whether ``node`` is the first parameter of the method around."""
-        bindings = self._names.bindings(node) if isinstance(node, cst.Name) else []
-        function = (
-            owner_of(self._tree, bindings[0].node)
-            if len(bindings) == 1 and bindings[0].kind is BindingKind.PARAM
-            else None
-        )
-        return (
-            function is not None
-            and self._tree.class_of(function) is not None
-            and first_parameter(function) is bindings[0].node
-        )
 
     def _owners(self, base: Value, definition: cst.ClassDef, name: str) -> list[cst.ClassDef]:
         """The classes that set the attribute of an object: the nearest in its lineage, and all derived ones."""

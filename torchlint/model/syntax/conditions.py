@@ -42,6 +42,11 @@ class Condition:
         return self.node.test if isinstance(self.node, (cst.If, cst.IfExp)) else None
 
     @property
+    def guard(self) -> cst.If | None:
+        """The ``if`` whose body is the part under the condition, or that of an exit."""
+        return self.node if isinstance(self.node, cst.If) and self.part is self.node.body else None
+
+    @property
     def is_else(self) -> bool:
         """Whether a branch runs if its test is False."""
         return isinstance(self.node, (cst.If, cst.IfExp)) and self.part is self.node.orelse
@@ -51,8 +56,10 @@ class Condition:
         return isinstance(self.part, cst.BaseSuite) and ends_with(self.part, *kinds)
 
 
-def conditions(tree: Tree, node: cst.CSTNode, outer: cst.CSTNode) -> Iterator[Condition]:
-    """The conditions between ``outer`` and ``node``, innermost first.
+def conditions(
+    tree: Tree, node: cst.CSTNode, outer: cst.CSTNode | None = None, *, exits: bool = True
+) -> Iterator[Condition]:
+    """The conditions between ``outer``, or else the file, and ``node``, innermost first; maybe without ``exits``.
 
     Tests and headers depend on none: ``outer`` always reaches the test of its first ``if``.
     """
@@ -60,8 +67,15 @@ def conditions(tree: Tree, node: cst.CSTNode, outer: cst.CSTNode) -> Iterator[Co
         kind = _kind(above, child)
         if kind is not None:
             yield Condition(kind, above, child)
-        if isinstance(above, cst.IndentedBlock):
+        if exits and isinstance(above, cst.IndentedBlock):
             yield from _exits(above, child)
+
+
+def branches(tree: Tree, node: cst.CSTNode, outer: cst.CSTNode | None = None) -> Iterator[Condition]:
+    """Of the conditions, the branches of an ``if`` or a conditional expression that contain ``node``."""
+    for above, child in climb(tree, node, outer):
+        if isinstance(above, (cst.If, cst.IfExp)) and child is not above.test:
+            yield Condition(ConditionKind.BRANCH, above, child)
 
 
 def _kind(above: cst.CSTNode, child: cst.CSTNode) -> ConditionKind | None:

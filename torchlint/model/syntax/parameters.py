@@ -26,9 +26,14 @@ def parameters_of(function: cst.FunctionDef) -> tuple[cst.Param, ...]:
     return (*params.posonly_params, *params.params, *params.kwonly_params)
 
 
+def positional_parameters(function: cst.FunctionDef) -> tuple[cst.Param, ...]:
+    """The parameters that calls can pass by place, without ``*args``."""
+    return (*function.params.posonly_params, *function.params.params)
+
+
 def first_parameter(function: cst.FunctionDef) -> cst.Param | None:
     """The first positional parameter: ``self`` of a method."""
-    return next(iter((*function.params.posonly_params, *function.params.params)), None)
+    return next(iter(positional_parameters(function)), None)
 
 
 def is_static(function: cst.FunctionDef) -> bool:

@@ -13,7 +13,7 @@ from torchlint.model.syntax.dotted import dotted_name, last_name, last_part
 from torchlint.model.syntax.scopes import unpacked
 from torchlint.model.training.evaluation import KEEPING_MODE
 from torchlint.model.training.mode_switches import ModeSwitches, same_object
-from torchlint.model.training.sources import Sources
+from torchlint.model.training.network_origins import NetworkOrigins
 
 #: What the name of a function of another file says if it may switch the mode.
 _MODE_WORDS = re.compile(r"eval|infer|load|prepare|setup|convert|quant|freeze|mode|test|valid", re.IGNORECASE)
@@ -37,7 +37,7 @@ class Constructors(ForestFact):
         self._definitions = module.definitions
         self._values = module.values
         self._switches = module.fact(ModeSwitches)
-        self._sources = module.fact(Sources)
+        self._origins = module.fact(NetworkOrigins)
 
     def of(self, model: cst.BaseExpression) -> frozenset[cst.Call] | None:
         """The calls that build ``model`` in training mode; None unless all ways it may come are seen."""
@@ -52,7 +52,7 @@ class Constructors(ForestFact):
         if isinstance(node, cst.Attribute) and node.attr.value in ("module", "_orig_mod"):
             return self._constructors(node.value, path, depth - 1)
         if isinstance(node, (cst.Name, cst.Attribute, cst.Subscript)):
-            return _all([self._constructors(value, part, depth - 1) for value, part in self._sources.of(node, path)])
+            return _all([self._constructors(value, part, depth - 1) for value, part in self._origins.of(node, path)])
         if isinstance(node, cst.IfExp):
             return _all([self._constructors(item, path, depth - 1) for item in (node.body, node.orelse)])
         return self._built_by(node, path, depth) if isinstance(node, cst.Call) else None

@@ -7,7 +7,6 @@ import re
 import libcst as cst
 
 from torchlint.model.semantics.reaching import Reaching
-from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.dotted import called_name, last_name
 from torchlint.model.syntax.literals import is_none
 
@@ -75,6 +74,5 @@ def _counts(node: cst.BaseExpression, reaching: Reaching) -> bool:
         return isinstance(size, cst.Attribute) and size.attr.value == ("shape" if size is node.value else "size")
     if isinstance(node, (cst.Name, cst.Attribute)) and _COUNTS.fullmatch(last_name(node)) is not None:
         return True
-    bound = reaching.only(node) if isinstance(node, cst.Name) else None
-    value = bound.value if bound is not None and bound.kind is BindingKind.ASSIGN and not bound.path else None
+    value = reaching.assigned(node)
     return isinstance(value, (cst.Call, cst.Subscript)) and _counts(value, reaching)

@@ -11,7 +11,7 @@ from torchlint.model.syntax.dotted import dotted_name
 from torchlint.model.syntax.parameters import parameters_of
 from torchlint.model.syntax.scopes import unpacked
 from torchlint.model.training.mode_switches import ModeSwitch, ModeSwitches, same_object
-from torchlint.model.training.sources import Sources
+from torchlint.model.training.network_origins import NetworkOrigins
 
 #: Methods of a network that give it back in the mode it was in (or in training mode).
 KEEPING_MODE = frozenset("to cuda cpu float half double bfloat16 train requires_grad_ apply share_memory xpu".split())
@@ -26,7 +26,7 @@ class Evaluation(ForestFact):
         self._definitions = module.definitions
         self._values = module.values
         self._switches = module.fact(ModeSwitches)
-        self._sources = module.fact(Sources)
+        self._origins = module.fact(NetworkOrigins)
 
     def of(self, at: cst.CSTNode, model: cst.BaseExpression | None, depth: int = 4) -> cst.CSTNode | None:
         """The ``eval()`` that is in force at ``at`` for ``model``, or for the networks there; None if there is none.
@@ -132,7 +132,7 @@ class Evaluation(ForestFact):
         if isinstance(node, (cst.Name, cst.Attribute, cst.Subscript)):
             made = [
                 self._evaluated(value, part, depth - 1) if value is not None else None
-                for value, part in self._sources.of(node, path)
+                for value, part in self._origins.of(node, path)
             ]
             return made[0] if made and None not in made else None
         return None

@@ -73,12 +73,10 @@ class Exclusions:
 
     def _is_in_network(self, function: cst.FunctionDef) -> bool:
         module = self._module
-        method: cst.FunctionDef | None = function
-        while method is not None:  # a function inside a method is a part of it
-            if module.values.object_of(method).kind is Kind.MODULE and not self._predicts(method):
-                return True
-            method = module.function_of(method)
-        return False
+        return any(  # a function inside a method is a part of it
+            module.values.object_of(method).kind is Kind.MODULE and not self._predicts(method)
+            for method in (function, *module.functions_around(function))
+        )
 
     def _is_of_another_kind(self, function: cst.FunctionDef) -> bool:
         module = self._module
@@ -195,7 +193,7 @@ class Exclusions:
 
     def _is_chosen(self, function: cst.FunctionDef) -> bool:
         """Whether all uses of a function keep it in variables that are only called: ``test = test_nll``."""
-        outer = self._module.function_of(function) or self._module.tree.root_of(function)
+        outer = self._module.function_or_file(function)
         uses = self._module.names.uses_in(self._module.tree.scopes[outer], function.name.value)
         kept = [use for use in uses if not self._module.tree.is_called(use)]
         return bool(kept) and all(map(self._is_only_called, kept))

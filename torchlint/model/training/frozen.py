@@ -10,7 +10,8 @@ from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.calls import Call
-from torchlint.model.syntax.climbing import climb, nearest
+from torchlint.model.syntax.climbing import nearest
+from torchlint.model.syntax.conditions import branches
 from torchlint.model.syntax.dotted import dotted_name, last_name
 from torchlint.model.syntax.parameters import owner_of
 from torchlint.model.training.data_flow import DataFlow
@@ -82,7 +83,11 @@ class Frozen:
         if other not in self._made_by:
             self._made_by[other] = self._made(other)
         flow, made = self._module.fact(DataFlow), self._made_by[other]
-        if not made or not flow.sources(model, outward=True) or self._home_of(model) is self._home_of(other):
+        if (
+            not made
+            or not flow.sources(model, outward=True)
+            or self._module.function_or_file(model) is self._module.function_or_file(other)
+        ):
             return False
 
         def may_be_made(part: cst.CSTNode) -> bool:
@@ -112,9 +117,6 @@ class Frozen:
             waiting += [source for source in sources if source not in seen]
             seen.update(sources)
         return found
-
-    def _home_of(self, node: cst.CSTNode) -> cst.CSTNode:
-        return self._module.function_of(node) or self._module.tree.root_of(node)
 
     def _is_given_out_of_sight(self, name: cst.Name) -> bool:
         """Whether a name is a parameter, and not all calls that pass it are seen."""
@@ -201,7 +203,7 @@ class Frozen:
 
     def _is_of_some(self, statement: cst.CSTNode, loop: cst.For) -> bool:
         """Whether a condition in a loop selects parameters: ``if "encoder" in name:``."""
-        return any(isinstance(above, cst.If) for above, _ in climb(self._module.tree, statement, loop))
+        return any(True for _ in branches(self._module.tree, statement, loop))
 
 
 def _switches_off(call: cst.Call) -> bool:

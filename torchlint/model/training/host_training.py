@@ -10,7 +10,7 @@ from torchlint.model.semantics.knowledge import PARAMETER, Kind
 from torchlint.model.semantics.memo import CyclicMemo
 from torchlint.model.semantics.value import Device
 from torchlint.model.syntax.binding_kinds import BindingKind
-from torchlint.model.syntax.climbing import climb
+from torchlint.model.syntax.conditions import branches
 from torchlint.model.syntax.dotted import dotted_name
 from torchlint.model.syntax.parameters import parameters_of
 from torchlint.model.tensors.creation import FACTORIES, LEGACY
@@ -57,11 +57,19 @@ class HostTraining(ForestFact):
             if value.kind is not Kind.OPTIMIZER or not value.origins:
                 return False
             made |= value.origins
-        return bool(made) and all(map(self._changes_host, made)) and not self._moves_in(self._home(step))
+        return (
+            bool(made)
+            and all(map(self._changes_host, made))
+            and not self._moves_in(self._module.function_or_file(step))
+        )
 
     def _changes_host(self, optimizer: cst.CSTNode) -> bool:
         """Whether an optimizer is given what stays on the CPU: ``net.parameters()``, ``[weights]``."""
-        if not isinstance(optimizer, cst.Call) or not optimizer.args or self._moves_in(self._home(optimizer)):
+        if (
+            not isinstance(optimizer, cst.Call)
+            or not optimizer.args
+            or self._moves_in(self._module.function_or_file(optimizer))
+        ):
             return False
         given = optimizer.args[0].value
         if isinstance(given, (cst.List, cst.Tuple)):
@@ -71,9 +79,6 @@ class HostTraining(ForestFact):
         network = given.func.value
         is_of_all = given.func.attr.value == "parameters" and isinstance(network, cst.Name)
         return is_of_all and isinstance(network, cst.Name) and self._stays(network)
-
-    def _home(self, node: cst.CSTNode) -> cst.CSTNode:
-        return self._module.function_of(node) or self._tree.root_of(node)
 
     def _moves_in(self, home: cst.CSTNode) -> bool:
         """Whether a function moves anything, apart from networks under a switch that is off by default."""
@@ -85,8 +90,8 @@ class HostTraining(ForestFact):
     def _is_off(self, move: Move) -> bool:
         """Whether it is ``if args.gpu: net = net.cuda()``, where ``args.gpu`` is off by default."""
         return self._module.value(move.source).kind is Kind.MODULE and any(
-            isinstance(above, cst.If) and child is above.body and self._module.fact(Options).is_off(above.test)
-            for above, child in climb(self._tree, move.call)
+            item.guard is not None and self._module.fact(Options).is_off(item.guard.test)
+            for item in branches(self._tree, move.call)
         )
 
     # -- what stays on the CPU
@@ -109,7 +114,7 @@ class HostTraining(ForestFact):
     def _stays(self, name: cst.Name) -> bool:
         """Whether a network is built here, and no use of its variable may move it."""
         bindings = self._module.names.bindings(name)
-        home = self._home(bindings[0].node) if bindings else None
+        home = self._module.function_or_file(bindings[0].node) if bindings else None
         moves = {move.call for move in self._module.fact(Placement).moves if self._is_off(move)}
         return (
             home is not None

@@ -13,6 +13,7 @@ from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.program.configuration import Configuration
 from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.climbing import climb
+from torchlint.model.syntax.conditions import branches
 from torchlint.model.syntax.dotted import dotted_name, last_name, last_part
 from torchlint.model.syntax.exits import ends_with
 from torchlint.model.syntax.literals import is_none
@@ -99,12 +100,10 @@ class Iterations(ForestFact):
 
     def is_counted(self, node: cst.CSTNode, step: cst.CSTNode) -> bool:
         """Whether ``node`` runs only at every n-th iteration of ``step``: under ``if i % 100 == 0``."""
-        for above, child in climb(self._tree, node):
-            if above is step:
-                return False
-            if isinstance(above, cst.If) and child is above.body and self._intervals.counts(above.test):
-                return True
-        return False
+        return any(
+            item.guard is not None and self._intervals.counts(item.guard.test)
+            for item in branches(self._tree, node, step)
+        )
 
     def _is_closure(self, function: cst.FunctionDef | cst.Lambda) -> bool:
         return isinstance(function, cst.FunctionDef) and function.name.value == "closure"
@@ -139,15 +138,8 @@ class Iterations(ForestFact):
 
     def _held(self, name: cst.Name) -> str | None:
         """The attribute of ``self`` that ``name`` is another name for: ``opt`` after ``opt = self.opt``."""
-        bound = self._module.values.reaching.only(name)
-        if (
-            bound is None
-            or bound.kind is not BindingKind.ASSIGN
-            or bound.path
-            or not isinstance(bound.value, cst.Attribute)
-        ):
-            return None
-        text = dotted_name(bound.value)
+        assigned = self._module.values.reaching.assigned(name)
+        text = dotted_name(assigned) if isinstance(assigned, cst.Attribute) else None
         return last_part(text) if text is not None and text.startswith("self.") else None
 
     def _is_usual(self, branch: cst.If | cst.IfExp, part: cst.CSTNode) -> bool:

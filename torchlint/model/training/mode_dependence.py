@@ -10,7 +10,7 @@ import libcst as cst
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.knowledge import Kind
-from torchlint.model.syntax.climbing import climb
+from torchlint.model.syntax.conditions import branches
 from torchlint.model.syntax.dotted import dotted_name, last_part
 from torchlint.model.syntax.parameters import owner_of
 
@@ -132,13 +132,12 @@ class ModeDependence(ForestFact):
 
     def _is_left_out(self, inner: cst.Call, function: cst.FunctionDef, call: cst.Call) -> bool:
         """Whether ``call`` gives nothing for what ``inner`` needs: ``norm(norm_type) if norm_type else None``."""
-        for above, child in climb(self._tree, inner, function):
-            if isinstance(above, (cst.If, cst.IfExp)) and child is above.body and isinstance(above.test, cst.Name):
-                bindings = self._names.bindings(above.test)
-                param = bindings[0].node if len(bindings) == 1 else None
-                if isinstance(param, cst.Param) and owner_of(self._tree, param) is function:
+        for item in branches(self._tree, inner, function):
+            if not item.is_else:
+                param = self._names.parameter(item.test)
+                if param is not None and owner_of(self._tree, param) is function:
                     given = self._definitions.argument_of(call, function, param) or param.default
-                    if not any(item.star for item in call.args) and dotted_name(given) in ("None", "False"):
+                    if not any(argument.star for argument in call.args) and dotted_name(given) in ("None", "False"):
                         return True
         return False
 
@@ -172,8 +171,6 @@ class ModeDependence(ForestFact):
 
     def _parameter(self, node: cst.BaseExpression) -> cst.Param | None:
         """The parameter of a constructor that a name is."""
-        bindings = self._names.bindings(node) if isinstance(node, cst.Name) else []
-        if len(bindings) != 1 or not isinstance(bindings[0].node, cst.Param):
-            return None
         function = self._tree.function_of(node)
-        return bindings[0].node if isinstance(function, cst.FunctionDef) and function.name.value == "__init__" else None
+        is_in_constructor = isinstance(function, cst.FunctionDef) and function.name.value == "__init__"
+        return self._names.parameter(node) if is_in_constructor else None

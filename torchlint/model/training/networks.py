@@ -167,12 +167,7 @@ class Networks(ForestFact):
 
     def _method_in(self, name: cst.Name) -> cst.BaseExpression | None:
         """``model.encode`` of ``encode = model.encode``; also of one of two networks: ``a.encode if flag else ...``."""
-        reached = self._module.values.reaching.of(name)
-        bound = (
-            reached[0].value
-            if len(reached) == 1 and reached[0].kind is BindingKind.ASSIGN and not reached[0].path
-            else None
-        )
+        bound = self._module.values.reaching.assigned(name)
         return bound.body if isinstance(bound, cst.IfExp) else bound
 
     def _is_run_by_method(self, func: cst.Attribute) -> bool:

@@ -12,8 +12,7 @@ import libcst as cst
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.binding_kinds import BindingKind
-from torchlint.model.syntax.climbing import climb
-from torchlint.model.syntax.exits import ends_with
+from torchlint.model.syntax.conditions import ConditionKind, conditions
 from torchlint.model.syntax.literals import is_none
 from torchlint.model.syntax.parameters import owner_of, parameters_of
 from torchlint.model.syntax.scopes import Binding, unpacked
@@ -139,7 +138,7 @@ class Phases(ForestFact):
             if any(item.star for item in call.args):
                 continue
             given = self._module.definitions.argument_of(call, function, param) or param.default
-            outer = self._parameter(given) if depth > 0 and len(calls) <= _MAX_CALLS else None
+            outer = self._module.names.parameter(given) if depth > 0 and len(calls) <= _MAX_CALLS else None
             owner = owner_of(self._tree, outer) if outer is not None else None
             if outer is None or owner is None:
                 yield from ((value, call, call) for value in self._constants(given))
@@ -149,11 +148,6 @@ class Phases(ForestFact):
                 for value, _, place in self._passed(owner, outer, depth - 1):
                     if self._may_run(call, owner, outer.name.value, value):
                         yield value, call, place
-
-    def _parameter(self, node: cst.BaseExpression | None) -> cst.Param | None:
-        """The parameter that an expression is, which nothing else binds."""
-        bindings = self._module.names.bindings(node) if isinstance(node, cst.Name) else []
-        return bindings[0].node if len(bindings) == 1 and isinstance(bindings[0].node, cst.Param) else None
 
     def _others(self, bindings: list[Binding]) -> set[object]:
         """The constants that a function itself gives to a parameter: ``train = False`` for what cannot be trained."""
@@ -207,18 +201,12 @@ class Phases(ForestFact):
 
     def _may_run(self, node: cst.CSTNode, function: cst.FunctionDef, name: str, value: object) -> bool:
         """Whether ``node`` in ``function`` may be reached where ``name`` is ``value``."""
-        for above, child in climb(self._tree, node, function):
-            if isinstance(above, (cst.If, cst.IfExp)) and child is not above.test:
-                holds = self._holds(above.test, function, name, value)
-                if holds is (child is above.orelse):  # not where unknown
-                    return False
-            elif isinstance(above, (cst.IndentedBlock, cst.Module)):
-                for statement in above.body:
-                    if statement is child:
-                        break
-                    if isinstance(statement, cst.If) and ends_with(statement.body, cst.Return, cst.Continue, cst.Raise):
-                        if self._holds(statement.test, function, name, value):
-                            return False
+        for item in conditions(self._tree, node, function):
+            holds = self._holds(item.test, function, name, value) if item.test is not None else None
+            if item.kind is ConditionKind.BRANCH and holds is item.is_else:  # not where unknown
+                return False
+            if item.kind is ConditionKind.EXIT and holds and item.leaves_by(cst.Return, cst.Continue, cst.Raise):
+                return False
         return True
 
     def _holds(self, test: cst.BaseExpression, function: cst.FunctionDef, name: str, value: object) -> bool | None:

@@ -121,6 +121,11 @@ class Purposes(ForestFact):
         homes = [self._forest.function_of(call) for call in self._forest.callers(function).calls]
         return bool(homes) and all(home is not None and self.is_constructor(home) for home in homes)
 
+    def is_in_constructor(self, node: cst.CSTNode) -> bool:
+        """Whether ``node`` is in a function that sets up an object, or that only such functions call."""
+        function = self._forest.function_of(node)
+        return function is not None and self.is_for_constructors(function)
+
     def is_self_test(self, node: cst.CSTNode) -> bool:
         """Whether ``node`` tries out a network below its definition, under ``if __name__ == "__main__":``.
 

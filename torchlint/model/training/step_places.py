@@ -14,6 +14,7 @@ from torchlint.model.program.device_tests import asks_for_device
 from torchlint.model.program.dispatch import Dispatch
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.climbing import climb
+from torchlint.model.syntax.conditions import branches
 from torchlint.model.syntax.dotted import last_name
 from torchlint.model.syntax.nodes import HANDLERS
 from torchlint.model.syntax.parameters import is_static
@@ -219,13 +220,14 @@ class StepPlaces(ForestFact):
             return None
         seen.add(function)
         absent = [*none, *self._none_at(node, function)]
+        parameter = self._module.names.parameter
         for call in callers:
             if self._module.values.branches.excludes(call, function, node):
                 continue
             given = [self._module.definitions.argument_of(call, function, param) for param in absent]
             if any(self._is_tensor(item) for item in given):
                 continue
-            passed_on = [param for item in given if (param := self._parameter(item)) is not None]
+            passed_on = [item for item in (parameter(value, rebound=True) for value in given) if item is not None]
             found = self._of(call, passes, trained, depth - 1, seen, passed_on)
             if found is not None:
                 return StepPlace(found.step, (*found.calls, call), found.trains)
@@ -238,21 +240,13 @@ class StepPlaces(ForestFact):
 
     def _none_at(self, node: cst.CSTNode, function: cst.FunctionDef) -> Iterator[cst.Param]:
         """The parameters of ``function`` that are None where ``node`` runs: under ``if targets is None:``."""
-        for above, child in climb(self._module.tree, node):
-            if above is function:
-                return
-            test = above.test if isinstance(above, cst.If) and child is above.body else None
+        for item in branches(self._module.tree, node, function):
+            test = item.guard.test if item.guard is not None else None
             if isinstance(test, cst.Comparison) and len(test.comparisons) == 1:
                 bound = test.comparisons[0]
-                param = self._parameter(test.left)
+                param = self._module.names.parameter(test.left, rebound=True)
                 if param is not None and isinstance(bound.operator, cst.Is) and last_name(bound.comparator) == "None":
                     yield param
-
-    def _parameter(self, node: cst.BaseExpression | None) -> cst.Param | None:
-        """The parameter that ``node`` is."""
-        bindings = self._module.names.bindings(node) if isinstance(node, cst.Name) else []
-        params = [item.node for item in bindings if isinstance(item.node, cst.Param)]
-        return params[0] if len(params) == 1 else None
 
     def _is_tensor(self, node: cst.BaseExpression | None) -> bool:
         return node is not None and self._module.value(node).kind in (Kind.TENSOR, Kind.BATCH)
@@ -321,12 +315,12 @@ class StepPlaces(ForestFact):
         counted = self._module.fact(Iterations).is_counted
         if loop is not None:
             return None if counted(node, loop.node) else StepPlace(loop.node, (), loop.node in self._steps)
-        function = self._module.function_of(node)
-        while function is not None and not counted(node, function):
+        for function in self._module.functions_around(node):
+            if counted(node, function):
+                return None
             found = self._repeating_function(function, depth)
             if found is not None:
                 return found
-            function = self._module.function_of(function)
         return None
 
     def _repeating_function(self, function: cst.FunctionDef, depth: int) -> StepPlace | None:

@@ -106,10 +106,9 @@ class Steps(ForestFact):
             if found and innermost is not None and self._is_run_per_batch(innermost, loops):
                 found.append(innermost)
             return found
-        while innermost is not None:
-            if self._is_step(innermost):
-                return [innermost, *self._loops_calling(innermost, call)]
-            innermost = self._module.function_of(innermost)
+        for function in self._module.functions_around(call):
+            if self._is_step(function):
+                return [function, *self._loops_calling(function, call)]
         return []
 
     def _loops_calling(self, function: cst.FunctionDef, trains: cst.Call) -> Iterator[cst.CSTNode]:

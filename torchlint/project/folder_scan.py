@@ -28,7 +28,7 @@ _DISTRIBUTION = ("pyproject.toml", "setup.py", "setup.cfg")
 
 
 @dataclass(frozen=True)
-class Tree:
+class FolderScan:
     """What a walk found. Paths are relative to the root, with slashes; the root itself is ``""``."""
 
     files: tuple[str, ...]  #: Python files and notebooks, sorted
@@ -37,7 +37,7 @@ class Tree:
     configs: tuple[str, ...] = ()  #: YAML, JSON and TOML files that may be settings of its programs, sorted
 
 
-def list_tree(root: str, *, deep: bool = True) -> Tree:
+def scan_folder(root: str, *, deep: bool = True) -> FolderScan:
     """The files of a project under ``root``, or only those directly in it if the walk is not ``deep``.
 
     Folders are read level by level, so that a bound cuts off what is deepest. Ignored files, folders of tools, virtual
@@ -90,7 +90,7 @@ def list_tree(root: str, *, deep: bool = True) -> Tree:
     if len(files) > MAX_FILES:
         complete = False
         files = sorted(files, key=lambda name: (name.count("/"), name))[:MAX_FILES]
-    return Tree(tuple(sorted(files)), tuple(sorted(distributions)), complete, listed(configs))
+    return FolderScan(tuple(sorted(files)), tuple(sorted(distributions)), complete, listed(configs))
 
 
 def _entries(folder: str) -> list[os.DirEntry[str]]:

@@ -12,7 +12,7 @@ from torchlint.model.syntax.parameters import owner_of
 from torchlint.model.syntax.scopes import Binding
 
 
-class Sources(ForestFact):
+class NetworkOrigins(ForestFact):
     """Answers for one forest."""
 
     def __init__(self, module: Forest) -> None:
