@@ -6,7 +6,7 @@ import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.program.tensor_methods import MAKING, METHODS
-from torchlint.model.semantics.knowledge import LIST_ADDING
+from torchlint.model.semantics.knowledge import LIST_ADDING, Kind
 from torchlint.model.semantics.memo import CyclicMemo
 from torchlint.model.syntax.dotted import last_part
 from torchlint.model.syntax.parameters import parameters_of
@@ -69,7 +69,9 @@ class Computations(ForestFact):
         if isinstance(call.func, cst.Attribute):
             method = call.func.attr.value
             return method in _METHODS or self.fills_own(call, function)
-        return self.only_computes(call)
+        called = self._module.value(call.func)
+        is_loss = called.kind is Kind.LOSS and called.definition is None  # `criterion(output, labels)`, of a library
+        return is_loss or self.only_computes(call)
 
     def fills_own(self, call: cst.Call, function: cst.FunctionDef) -> bool:
         """Whether ``call`` puts its arguments into a list that ``function`` makes: ``outputs.append(x)``."""
