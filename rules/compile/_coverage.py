@@ -29,11 +29,11 @@ Function: TypeAlias = cst.FunctionDef | cst.Lambda
 class Coverage(ForestFact):
     """Answers for one forest."""
 
-    def __init__(self, module: Forest) -> None:
-        self._tree = module.tree
-        self._values = module.values
-        self._objects = module.fact(ObjectFlow)
-        self._execution = module.fact(Execution)
+    def __init__(self, forest: Forest) -> None:
+        self._tree = forest.tree
+        self._values = forest.values
+        self._objects = forest.fact(ObjectFlow)
+        self._execution = forest.fact(Execution)
         self._pending: set[object] = set()
         self._covers: dict[tuple[Function, Compile | Function], Compile | None] = {}
         self._cuts = 0  #: number of times that a function was skipped because it was being analysed

@@ -24,15 +24,15 @@ _COMPILING = frozenset(
 class Execution(ForestFact):
     """Answers for one forest."""
 
-    def __init__(self, module: Forest) -> None:
-        self._tree = module.tree
-        self._names = module.names
-        self._definitions = module.definitions
-        self._values = module.values
-        self._objects = module.fact(ObjectFlow)
-        self._stores = module.fact(Stores)
-        self._version_checks = module.fact(VersionChecks)
-        self.sites = module.fact(CompileSites).for_speed
+    def __init__(self, forest: Forest) -> None:
+        self._tree = forest.tree
+        self._names = forest.names
+        self._definitions = forest.definitions
+        self._values = forest.values
+        self._objects = forest.fact(ObjectFlow)
+        self._stores = forest.fact(Stores)
+        self._version_checks = forest.fact(VersionChecks)
+        self.sites = forest.fact(CompileSites).for_speed
         self._run_by: dict[cst.Call, Objects] = {}
         self._callers: dict[cst.CSTNode, dict[Object, list[cst.Call]]] = {}
 

@@ -20,15 +20,15 @@ from ._sites import Compile
 class Redundant(ForestFact):
     """Answers for one forest."""
 
-    def __init__(self, module: Forest) -> None:
-        self._module = module
-        self._tree = module.tree
-        self._names = module.names
-        self._definitions = module.definitions
-        self._values = module.values
-        self._version_checks = module.fact(VersionChecks)
-        self._execution = module.fact(Execution)
-        self._coverage = module.fact(Coverage)
+    def __init__(self, forest: Forest) -> None:
+        self._forest = forest
+        self._tree = forest.tree
+        self._names = forest.names
+        self._definitions = forest.definitions
+        self._values = forest.values
+        self._version_checks = forest.fact(VersionChecks)
+        self._execution = forest.fact(Execution)
+        self._coverage = forest.fact(Coverage)
 
     def pairs(self, sites: Sequence[Compile]) -> Iterator[tuple[Compile, Compile]]:
         """Those of ``sites`` that run only inside another compile, each with the outer compile."""
@@ -98,7 +98,7 @@ class Redundant(ForestFact):
     def _conditions(self, node: cst.CSTNode) -> frozenset[tuple[str, bool]]:
         outer = nearest(self._tree, node, cst.FunctionDef, cst.Lambda)
         return frozenset(
-            (self._module.code(item.test), not item.is_else)
+            (self._forest.code(item.test), not item.is_else)
             for item in branches(self._tree, node, outer)
             if item.test is not None and not self._platform(item.test)
         )

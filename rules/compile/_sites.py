@@ -51,11 +51,11 @@ class Compile:
 class CompileSites(ForestFact):
     """Answers for one forest."""
 
-    def __init__(self, module: Forest) -> None:
-        self._tree = module.tree
-        self._names = module.names
-        self._definitions = module.definitions
-        self._values = module.values
+    def __init__(self, forest: Forest) -> None:
+        self._tree = forest.tree
+        self._names = forest.names
+        self._definitions = forest.definitions
+        self._values = forest.values
 
     @cached_property
     def for_speed(self) -> list[Compile]:

@@ -41,20 +41,20 @@ _LIBRARIES = ("torch_geometric", "dgl", "transformers", "higher", "learn2learn",
 _LEGACY = re.compile(r"torch\.(cuda\.)?(BFloat16|Bool|Byte|Char|Double|Float|Half|Int|Long|Short)Tensor")
 
 
-def uses_gpu(module: Module) -> bool:
-    return module.fact(Devices).uses_cuda or any(module.calls("torch.accelerator.current_accelerator"))
+def uses_gpu(forest: Module) -> bool:
+    return forest.fact(Devices).uses_cuda or any(forest.calls("torch.accelerator.current_accelerator"))
 
 
-def is_unsuitable(module: Module) -> bool:
-    if module.fact(CompileSites).all or any(module.imports(name) for name in _LIBRARIES):
+def is_unsuitable(forest: Module) -> bool:
+    if forest.fact(CompileSites).all or any(forest.imports(name) for name in _LIBRARIES):
         return True
     if (
-        module.fact(Environments).are_played
-        or module.fact(Precision).differentiates_twice
-        or module.fact(Convolutions).varies
+        forest.fact(Environments).are_played
+        or forest.fact(Precision).differentiates_twice
+        or forest.fact(Convolutions).varies
     ):
         return True
-    return module.fact(_Words).speak_against or any(map(_speaks_against, module.imported_names))
+    return forest.fact(_Words).speak_against or any(map(_speaks_against, forest.imported_names))
 
 
 class _Words(ForestFact):
@@ -71,13 +71,13 @@ def _speaks_against(name: str) -> bool:
     return any(_SPEAKS_AGAINST.search(part) for part in name.split("."))
 
 
-def fixed_shape(module: Module) -> Note | None:
+def fixed_shape(forest: Module) -> Note | None:
     """What shows that networks get inputs of one shape at every step of the program; None if nothing does."""
-    shown = module.fact(Convolutions).one_size
+    shown = forest.fact(Convolutions).one_size
     if shown is not None:
-        return Note.at(module, shown, "all images have one size")
-    for call in (*module.calls(*_EQUAL), *module.calls("torch.utils.data.TensorDataset")):
-        return Note.at(module, call.node, "all items have one shape")
+        return Note.at(forest, shown, "all images have one size")
+    for call in (*forest.calls(*_EQUAL), *forest.calls("torch.utils.data.TensorDataset")):
+        return Note.at(forest, call.node, "all items have one shape")
     return None
 
 
@@ -97,11 +97,11 @@ class SameInputs(ForestFact):
         return Note("the inputs are the same tensors at every step") if self._known[step.forward] else None
 
 
-def is_shown(module: Module, call: cst.Call) -> bool:
+def is_shown(forest: Module, call: cst.Call) -> bool:
     """Whether the network is defined in the project, with several layers, or is a well-known one."""
-    name = module.name_of(call.func)
+    name = forest.name_of(call.func)
     if name is None:
-        return bool(module.definitions.called(call, module.values))
+        return bool(forest.definitions.called(call, forest.values))
     return (
         name == "torch.nn.Sequential"
         or name.startswith(("torchvision.models.", "timm.create_model"))
@@ -109,49 +109,49 @@ def is_shown(module: Module, call: cst.Call) -> bool:
     )
 
 
-def may_be_compiled(module: Module, call: cst.Call) -> bool:
+def may_be_compiled(forest: Module, call: cst.Call) -> bool:
     """Whether the network that `call` creates has torch's `.compile()`, and its forward pass can be compiled."""
-    if any(module.definitions.method(item, "compile") for item in module.definitions.called(call, module.values)):
+    if any(forest.definitions.method(item, "compile") for item in forest.definitions.called(call, forest.values)):
         return False
-    execution = module.fact(Execution)
-    waiting = list(execution.called_through(module.fact(ObjectFlow).of(call)))
+    execution = forest.fact(Execution)
+    waiting = list(execution.called_through(forest.fact(ObjectFlow).of(call)))
     seen: set[object] = set()
     while waiting:
         function = waiting.pop()
         if function in seen or not isinstance(function, (cst.FunctionDef, cst.Lambda)):
             continue
         seen.add(function)
-        for inner in module.tree.calls_in(function.body):
-            if _is_legacy(module, inner):
+        for inner in forest.tree.calls_in(function.body):
+            if _is_legacy(forest, inner):
                 return False
             waiting += execution.run_by(inner)
     return True
 
 
-def _is_legacy(module: Module, call: cst.Call) -> bool:
+def _is_legacy(forest: Module, call: cst.Call) -> bool:
     """`torch.FloatTensor(array)`, or a name for several such types; not of a list or of sizes."""
     if len(call.args) != 1 or call.args[0].star or isinstance(call.args[0].value, (cst.List, cst.Tuple, cst.Integer)):
         return False
     named: list[cst.CSTNode] = [call.func]
     if isinstance(call.func, cst.Name):
-        values = [item.value for item in module.names.bindings(call.func) if item.kind is BindingKind.ASSIGN]
-        named += [node for value in values if value is not None for node in module.tree.nodes_in(value)]
-    return any(_LEGACY.fullmatch(module.name_of(node) or "") for node in named)
+        values = [item.value for item in forest.names.bindings(call.func) if item.kind is BindingKind.ASSIGN]
+        named += [node for value in values if value is not None for node in forest.tree.nodes_in(value)]
+    return any(_LEGACY.fullmatch(forest.name_of(node) or "") for node in named)
 
 
-def _is_short(module: Forest, loop: cst.CSTNode) -> bool:
+def _is_short(forest: Forest, loop: cst.CSTNode) -> bool:
     """Whether a loop runs only a few steps: `for step in range(10)`."""
     if not isinstance(loop, cst.For) or not isinstance(loop.iter, cst.Call) or len(loop.iter.args) != 1:
         return False
-    steps = module.value(loop.iter.args[0].value).constant
+    steps = forest.value(loop.iter.args[0].value).constant
     return isinstance(steps, int) and steps < 100
 
 
-def _is_kept(module: Forest, item: cst.Arg, step: TrainingLoop) -> bool:
+def _is_kept(forest: Forest, item: cst.Arg, step: TrainingLoop) -> bool:
     """Whether an argument is a tensor created before the loop."""
     if item.star or not isinstance(item.value, cst.Name):
         return False
-    value = module.value(item.value)
-    bound = module.names.bindings(item.value)
-    outside = all(not module.tree.within(binding.node, step.loop) for binding in bound)
+    value = forest.value(item.value)
+    bound = forest.names.bindings(item.value)
+    outside = all(not forest.tree.within(binding.node, step.loop) for binding in bound)
     return bool(bound) and outside and value.kind in (Kind.TENSOR, Kind.UNKNOWN)

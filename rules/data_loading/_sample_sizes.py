@@ -35,9 +35,9 @@ _LIMIT = 30
 class SampleSizes(ForestFact):
     """Answers for one forest."""
 
-    def __init__(self, module: Forest) -> None:
-        self._module = module
-        self._tree = module.tree
+    def __init__(self, forest: Forest) -> None:
+        self._forest = forest
+        self._tree = forest.tree
 
     def fixed_by(self, call: cst.Call, body: cst.CSTNode) -> Iterator[cst.CSTNode]:
         """Calls that give a sample a size that does not depend on the names that ``body`` binds.
@@ -46,15 +46,15 @@ class SampleSizes(ForestFact):
         """
         if self._resizes(call, body) or self._resizes_inside(call, body):
             yield call
-        if not isinstance(call.func, (cst.Name, cst.Attribute)) or self._module.name_of(call.func) is not None:
+        if not isinstance(call.func, (cst.Name, cst.Attribute)) or self._forest.name_of(call.func) is not None:
             return
         values = (
-            self._module.values.stored(dotted_name(call.func) or "") if isinstance(call.func, cst.Attribute) else []
+            self._forest.values.stored(dotted_name(call.func) or "") if isinstance(call.func, cst.Attribute) else []
         )
         if isinstance(call.func, cst.Name):
-            values = [item.value for item in self._module.names.bindings(call.func) if item.kind is BindingKind.ASSIGN]
+            values = [item.value for item in self._forest.names.bindings(call.func) if item.kind is BindingKind.ASSIGN]
         if len(values) == 1 and values[0] is not None:
-            if isinstance(values[0], cst.Call) and self._module.name_of(values[0].func) in _WITH_TRANSFORM:
+            if isinstance(values[0], cst.Call) and self._forest.name_of(values[0].func) in _WITH_TRANSFORM:
                 yield values[0]
             yield from (inner for inner in self._tree.calls_in(values[0]) if self._resizes(inner, body))
 
@@ -80,7 +80,7 @@ class SampleSizes(ForestFact):
         return not any(
             self._tree.within(binding.node, changing)
             for name in names.values()
-            for binding in self._module.names.bindings(name)
+            for binding in self._forest.names.bindings(name)
         )
 
     def _names_in(self, node: cst.CSTNode) -> dict[str, cst.Name]:
@@ -88,7 +88,7 @@ class SampleSizes(ForestFact):
         return {
             part.value: part
             for part in self._tree.nodes_in(node)
-            if isinstance(part, cst.Name) and part.value != "self" and self._module.name_of(part) is None
+            if isinstance(part, cst.Name) and part.value != "self" and self._forest.name_of(part) is None
         }
 
     # -- datasets
@@ -103,10 +103,10 @@ class SampleSizes(ForestFact):
             if isinstance(node, cst.Subscript) and len(node.slice) == 1 and isinstance(node.slice[0].slice, cst.Index)
         ]
         looped = loop.iter if isinstance(loop, cst.For) else None
-        while isinstance(looped, cst.Call) and looped.args and self._module.value(looped).kind is not Kind.DATASET:
+        while isinstance(looped, cst.Call) and looped.args and self._forest.value(looped).kind is not Kind.DATASET:
             looped = looped.args[0].value  # enumerate(tqdm(dataset))
         for node in (*indexed, *([looped] if looped is not None else [])):
-            value = self._module.value(node)
+            value = self._forest.value(node)
             if value.kind is Kind.DATASET:
                 found = next((loader for origin in value.origins for loader in self._batched.get(origin, ())), None)
                 if found is not None:
@@ -117,12 +117,12 @@ class SampleSizes(ForestFact):
     def _batched(self) -> dict[cst.CSTNode, list[Call]]:
         """The loaders that stack several items, by the calls that make their datasets."""
         found: dict[cst.CSTNode, list[Call]] = defaultdict(list)
-        for loader in self._module.fact(Loaders).calls:
+        for loader in self._forest.fact(Loaders).calls:
             size = loader.argument("batch_size").value
-            if size is None or loader.opaque or self._module.fact(Configuration).written_as(size, "1") is not None:
+            if size is None or loader.opaque or self._forest.fact(Configuration).written_as(size, "1") is not None:
                 continue
             if all(loader.argument(name).absent for name in ("collate_fn", "batch_sampler")):
-                for origin in self._module.value(loader.argument("dataset").value).origins:
+                for origin in self._forest.value(loader.argument("dataset").value).origins:
                     found[origin].append(loader)
         return found
 
@@ -130,19 +130,19 @@ class SampleSizes(ForestFact):
 
     def _resizes_inside(self, call: cst.Call, body: cst.CSTNode) -> bool:
         """Whether the function of the project that ``call`` runs gives its result a size that the caller passes."""
-        module = self._module
-        called = module.definitions.called(call, module.values)
+        forest = self._forest
+        called = forest.definitions.called(call, forest.values)
         if len(called) != 1 or not isinstance(called[0], cst.FunctionDef):
             return False
         function = called[0]
-        returned = module.definitions.returns(function)
+        returned = forest.definitions.returns(function)
         sizes = [self._size_of(item, function, 6) for item in returned]
         if not sizes or None in sizes:
             return False
         needed = {name for size in sizes if size is not None for name in self._parameters_in(size, function)}
         for param in parameters_of(function):
             if param.name.value in needed:
-                given = module.definitions.argument_of(call, function, param) or param.default
+                given = forest.definitions.argument_of(call, function, param) or param.default
                 if given is not None and not self._is_fixed(given, call, body):
                     return False
         return True
@@ -155,7 +155,7 @@ class SampleSizes(ForestFact):
             return None
         found: list[cst.BaseExpression] = []
         if isinstance(node, cst.Name):
-            reached = self._module.values.reaching.of(node)
+            reached = self._forest.values.reaching.of(node)
             for binding in reached:
                 if binding.kind is not BindingKind.ASSIGN or binding.path:
                     return None
@@ -169,7 +169,7 @@ class SampleSizes(ForestFact):
             return next((size for size in sizes if size is not None), None)
         if not isinstance(node, cst.Call):
             return None
-        name = self._module.name_of(node.func)
+        name = self._forest.name_of(node.func)
         if name in _BLANK and len(node.args) > _BLANK[name]:
             return [node.args[_BLANK[name]].value]
         if name in _COPYING and node.args:
@@ -188,7 +188,7 @@ class SampleSizes(ForestFact):
             for name in self._tree.nodes_in(part):
                 if not isinstance(name, cst.Name) or len(waiting) > _LIMIT:
                     continue
-                for binding in self._module.names.bindings(name):
+                for binding in self._forest.names.bindings(name):
                     if binding.kind is BindingKind.PARAM:
                         found.add(name.value)
                     elif (

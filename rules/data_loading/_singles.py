@@ -46,16 +46,16 @@ _DEPTH = 12
 class Singles:
     """Answers for one forest."""
 
-    def __init__(self, module: Forest) -> None:
-        self._module = module
-        self._tree = module.tree
+    def __init__(self, forest: Forest) -> None:
+        self._forest = forest
+        self._tree = forest.tree
 
     def single(self, node: cst.CSTNode | None, body: cst.CSTNode, depth: int = _DEPTH) -> cst.CSTNode | None:
         """The ``x.unsqueeze(0)``, ``x[None]`` or ``xs[i : i + 1]`` behind an argument of a network."""
         if node is None or depth <= 0:
             return None
         if isinstance(node, cst.Name):
-            reached = self._module.values.reaching.of(node)
+            reached = self._forest.values.reaching.of(node)
             inside = [item for item in reached if self._tree.within(item.node, body)]
             found = [self.single(unpacked(item.value, item.path), body, depth - 1) for item in inside]
             return next((item for item in found if item is not None), None)
@@ -71,21 +71,21 @@ class Singles:
 
     def _makes_single(self, call: cst.Call) -> bool:
         """``torch.unsqueeze(x, 0)``, ``np.stack([x])``, ``x.unsqueeze(0)``, ``x.view(1, 3, 64, 64)``."""
-        name = self._module.name_of(call.func)
+        name = self._forest.name_of(call.func)
         if name in _INSERTING:
-            return len(call.args) > 1 and self._module.value(call.args[1].value).constant == 0
+            return len(call.args) > 1 and self._forest.value(call.args[1].value).constant == 0
         if name in _STACKING:
             return bool(call.args) and self._only_element(call.args[0].value) is not None
         if not isinstance(call.func, cst.Attribute) or name is not None or not call.args:
             return False
         method = call.func.attr.value
         if method in ("view", "reshape"):  # `x.view(1, -1)` is often one row of a batch that is too short
-            return len(call.args) > 2 and self._module.value(call.args[0].value).constant == 1
-        return method in ("unsqueeze", "unsqueeze_") and self._module.value(call.args[0].value).constant == 0
+            return len(call.args) > 2 and self._forest.value(call.args[0].value).constant == 1
+        return method in ("unsqueeze", "unsqueeze_") and self._forest.value(call.args[0].value).constant == 0
 
     def _changed(self, call: cst.Call) -> cst.BaseExpression | None:
         """What ``call`` returns on another device or in another form."""
-        name = self._module.name_of(call.func)
+        name = self._forest.name_of(call.func)
         if name in _SAME_FUNCTIONS or name in _STACKING:
             return call.args[0].value if call.args else None
         is_method = name is None and isinstance(call.func, cst.Attribute) and call.func.attr.value in _SAME
@@ -96,7 +96,7 @@ class Singles:
         found = self._rows(single)
         if found is None or self._are_cut(found) or self.varies(single):
             return None
-        value = self._module.value(found)
+        value = self._forest.value(found)
         if value.kind is Kind.TENSOR and (value.sure or value.role is Role.BATCH):
             return found
         above = self._tree.parent(found)
@@ -111,9 +111,9 @@ class Singles:
         row = self._row(single)
         if row is None:
             return False
-        code = self._module.code(row)
+        code = self._forest.code(row)
         return any(
-            self._module.code(node.value) == code and self._tree.within(node, body)
+            self._forest.code(node.value) == code and self._tree.within(node, body)
             for node in self._tree.attributes_named(*_OF_SHAPES)
         )
 
@@ -132,7 +132,7 @@ class Singles:
             self._tree.within(binding.node, loop)
             for bound in bounds
             for name in self._tree.inside(bound, cst.Name)
-            for binding in self._module.values.reaching.of(name)
+            for binding in self._forest.values.reaching.of(name)
         )
 
     def _row(self, single: cst.CSTNode | None) -> cst.Subscript | None:
@@ -142,15 +142,15 @@ class Singles:
             inner = row.func.value if isinstance(row, cst.Call) and isinstance(row.func, cst.Attribute) else None
             row = row.value if isinstance(row, cst.Subscript) else inner
         if isinstance(row, cst.Name):
-            reached = self._module.values.reaching.of(row)
+            reached = self._forest.values.reaching.of(row)
             row = reached[0].value if len(reached) == 1 and not reached[0].path else None
         return row if isinstance(row, cst.Subscript) else None
 
     def _has_shape(self, rows: cst.CSTNode) -> bool:
         """Whether the function takes a shape of ``rows``, which a list does not have: ``range(xs.size(0))``."""
-        code, function = self._module.code(rows), self._tree.function_of(rows)
+        code, function = self._forest.code(rows), self._tree.function_of(rows)
         return any(
-            self._tree.function_of(node) is function and self._module.code(node.value) == code
+            self._tree.function_of(node) is function and self._forest.code(node.value) == code
             for node in self._tree.attributes_named(*_OF_SHAPES)
         )
 
@@ -159,7 +159,7 @@ class Singles:
         index = node.slice[0].slice
         if not isinstance(index, cst.Index):
             return False
-        return is_none(index.value) or self._module.name_of(index.value) == "numpy.newaxis"
+        return is_none(index.value) or self._forest.name_of(index.value) == "numpy.newaxis"
 
     def _takes_one(self, node: cst.Subscript) -> bool:
         """``xs[i : i + 1]``."""
@@ -169,8 +169,8 @@ class Singles:
             and isinstance(part.lower, cst.Name)
             and isinstance(part.upper, cst.BinaryOperation)
             and isinstance(part.upper.operator, cst.Add)
-            and self._module.code(part.upper.left) == part.lower.value
-            and self._module.code(part.upper.right) == "1"
+            and self._forest.code(part.upper.left) == part.lower.value
+            and self._forest.code(part.upper.right) == "1"
         )
 
     def _takes_row(self, node: cst.Subscript) -> bool:
@@ -203,17 +203,17 @@ class Singles:
                 if not self._adds_axis(node):
                     return node.value if self._takes_row(node) else None
                 node = node.value
-            elif isinstance(node.func, cst.Attribute) and self._module.name_of(node.func) is None:
+            elif isinstance(node.func, cst.Attribute) and self._forest.name_of(node.func) is None:
                 node = node.func.value
             else:
                 first = node.args[0].value if node.args else None
                 node = (self._only_element(first) or first) if first is not None else None
         if not isinstance(node, cst.Name) or depth <= 0:
             return None
-        bindings = self._module.names.bindings(node)
+        bindings = self._forest.names.bindings(node)
         looped = [item.value for item in bindings if item.kind is BindingKind.FOR]
         if not looped:
-            reached = self._module.values.reaching.of(node)
+            reached = self._forest.values.reaching.of(node)
             made = [item.value for item in reached if item.kind is BindingKind.ASSIGN and not item.path]
             first_made = [value for value in made if not self._is_resampled(value, node.value)] or made
             if len(first_made) == 1 and len(made) == len(reached):
@@ -230,12 +230,12 @@ class Singles:
             isinstance(value, cst.Call)
             and last_name(value.func) in _RESAMPLING
             and bool(value.args)
-            and self._module.code(value.args[0].value) == name
+            and self._forest.code(value.args[0].value) == name
         )
 
     def _are_cut(self, rows: cst.CSTNode) -> bool:
         """Whether a loop goes over parts of a tensor, of many rows each: ``for part in torch.split(points, 4096)``."""
-        made = self._module.values.reaching.of(rows) if isinstance(rows, cst.Name) else []
+        made = self._forest.values.reaching.of(rows) if isinstance(rows, cst.Name) else []
         return any(
             isinstance(item, cst.Call) and last_name(item.func) in _CUTTING
             for item in (rows, *(binding.value for binding in made))

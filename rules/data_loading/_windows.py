@@ -14,15 +14,15 @@ from torchlint.model.syntax.dotted import last_name
 class Windows:
     """Answers for one forest."""
 
-    def __init__(self, module: Forest) -> None:
-        self._module = module
-        self._tree = module.tree
+    def __init__(self, forest: Forest) -> None:
+        self._forest = forest
+        self._tree = forest.tree
 
     def among(self, sources: Iterable[cst.CSTNode], body: cst.CSTNode) -> cst.Subscript | None:
         """An index in ``sources`` that takes a part of the same size whenever ``body`` runs."""
         parts = [node for source in sources for node in self._tree.nodes_in(source)]
         padded = {
-            self._module.code(item.value)
+            self._forest.code(item.value)
             for call in parts
             if isinstance(call, cst.Call) and "pad" in last_name(call.func).lower()
             for item in call.args
@@ -52,16 +52,16 @@ class Windows:
         """The length of ``a : a + n``; also where a name is bound to ``a + n``, or ``a`` to ``end - n``."""
         if part.lower is None or part.upper is None or part.step is not None:
             return
-        begin, end = self._module.code(part.lower), self._module.code(part.upper)
-        for upper in (part.upper, self._module.values.reaching.assigned(part.upper)):
+        begin, end = self._forest.code(part.lower), self._forest.code(part.upper)
+        for upper in (part.upper, self._forest.values.reaching.assigned(part.upper)):
             inner = self._first_argument(upper, "min")
             length = self._operand(inner, cst.Add, begin)
             if length is not None and (not self._may_be_cut(part.lower) or self._is_padded(whole)):
                 base = length.value if isinstance(length, cst.Subscript) else length
-                if inner is upper or self._module.code(base) in padded:
+                if inner is upper or self._forest.code(base) in padded:
                     yield length
         lower = self._first_argument(
-            self._first_argument(self._module.values.reaching.assigned(part.lower), "max"), "int"
+            self._first_argument(self._forest.values.reaching.assigned(part.lower), "max"), "int"
         )
         length = self._operand(lower, cst.Subtract, end)
         if length is not None:
@@ -78,11 +78,11 @@ class Windows:
         """``n`` of ``left + n``, or of ``left - n``."""
         if not isinstance(node, cst.BinaryOperation) or not isinstance(node.operator, operator):
             return None
-        return node.right if self._module.code(node.left) == left else None
+        return node.right if self._forest.code(node.left) == left else None
 
     def _may_be_cut(self, lower: cst.BaseExpression) -> bool:
         """Whether the last window may be shorter: ``for a in range(0, total, n)``."""
-        bindings = self._module.names.bindings(lower) if isinstance(lower, cst.Name) else []
+        bindings = self._forest.names.bindings(lower) if isinstance(lower, cst.Name) else []
         return any(
             binding.kind is BindingKind.FOR
             and isinstance(binding.value, cst.Call)
@@ -93,7 +93,7 @@ class Windows:
 
     def _is_padded(self, whole: cst.BaseExpression) -> bool:
         """Whether windows are taken of something that was padded, so that none is shorter."""
-        reached = self._module.values.reaching.of(whole) if isinstance(whole, cst.Name) else []
+        reached = self._forest.values.reaching.of(whole) if isinstance(whole, cst.Name) else []
         return any(
             isinstance(binding.value, cst.Call) and "pad" in last_name(binding.value.func).lower()
             for binding in reached
@@ -107,5 +107,5 @@ class Windows:
             self._tree.within(binding.node, changing)
             for name in self._tree.nodes_in(length)
             if isinstance(name, cst.Name)
-            for binding in self._module.names.bindings(name)
+            for binding in self._forest.names.bindings(name)
         )

@@ -24,13 +24,13 @@ _NEAR = 6
 class Reasons(ForestFact):
     """Answers for one forest."""
 
-    def __init__(self, module: Forest) -> None:
-        self._module = module
+    def __init__(self, forest: Forest) -> None:
+        self._forest = forest
 
     @cached_property
     def is_reproducible(self) -> bool:
         """Whether the file wants the same digits in every run."""
-        tree = self._module.tree
+        tree = self._forest.tree
         words = (*tree.names, *tree.attributes_by_name)
         return any(_REPRODUCIBLE.search(word) for word in (*words, *(item.name.value for item in tree.functions)))
 
@@ -38,24 +38,24 @@ class Reasons(ForestFact):
         """Where the file sets one of these flags to False for good and without a reason, each with the value."""
         return [
             (switch, switch.node.value)
-            for switch in self._module.fact(Switches).flags(*flags)
+            for switch in self._forest.fact(Switches).flags(*flags)
             if switch.value == "False" and not switch.conditional and isinstance(switch.node, cst.Assign)
             if not self.explain(switch.node)
         ]
 
     def explain(self, node: cst.CSTNode) -> bool:
         """Whether a comment, an attempt, a seed set next to it, or the wish to reproduce says why ``node`` is there."""
-        module = self._module
-        row = module.row(node)
-        above = without_suppressions(module.line(row - 1)) if row > 1 else ""
-        if "#" in without_suppressions(module.line(row)) or above.lstrip().startswith("#"):
+        forest = self._forest
+        row = forest.row(node)
+        above = without_suppressions(forest.line(row - 1)) if row > 1 else ""
+        if "#" in without_suppressions(forest.line(row)) or above.lstrip().startswith("#"):
             return True
-        if self.is_reproducible or nearest(module.tree, node, *TRIES) is not None:
+        if self.is_reproducible or nearest(forest.tree, node, *TRIES) is not None:
             return True
-        function = module.function_of(node)
+        function = forest.function_of(node)
         if function is not None and _SEEDS.search(function.name.value):
             return True
         return any(
-            module.function_of(call.node) is function and abs(module.row(call.node) - row) <= _NEAR
-            for call in module.methods("manual_seed", "manual_seed_all", "seed", "seed_all", "set_seed")
+            forest.function_of(call.node) is function and abs(forest.row(call.node) - row) <= _NEAR
+            for call in forest.methods("manual_seed", "manual_seed_all", "seed", "seed_all", "set_seed")
         )

@@ -46,8 +46,8 @@ _UNKNOWN: frozenset[str] = frozenset()
 class MixedWrites(ForestFact):
     """Answers for one forest."""
 
-    def __init__(self, module: Forest) -> None:
-        self._module = module
+    def __init__(self, forest: Forest) -> None:
+        self._forest = forest
         self._known: CyclicMemo[cst.BaseExpression, frozenset[str]] = CyclicMemo(_UNKNOWN)
 
     @cached_property
@@ -63,23 +63,23 @@ class MixedWrites(ForestFact):
 
     def _is_of_dataset(self, node: cst.CSTNode) -> bool:
         """Whether ``node`` is in a method of a dataset, which no autocast surrounds."""
-        function = self._module.tree.function_of(node)
-        owner = self._module.tree.class_of(function) if function is not None else None
-        return owner is not None and not knowledge.DATASET_BASES.isdisjoint(self._module.definitions.base_names(owner))
+        function = self._forest.tree.function_of(node)
+        owner = self._forest.tree.class_of(function) if function is not None else None
+        return owner is not None and not knowledge.DATASET_BASES.isdisjoint(self._forest.definitions.base_names(owner))
 
     @property
     def _writes(self) -> Iterator[tuple[cst.CSTNode, cst.BaseExpression, cst.BaseExpression]]:
         """Each write by index, with the tensor that is written to and what is written."""
-        for target, value, statement in self._module.tree.stores:
+        for target, value, statement in self._forest.tree.stores:
             if isinstance(target, cst.Subscript) and value is not None and isinstance(statement, cst.Assign):
                 if any(self._is_tensor_index(item.slice) for item in target.slice):
                     yield statement, target.value, value
-        for call in self._module.tree.calls_where(_WRITES.fullmatch):
+        for call in self._forest.tree.calls_where(_WRITES.fullmatch):
             name = called_name(call)
             given = [item.value for item in call.args if item.keyword is None and not item.star]
             named = keywords_of(call)
             owner = call.func.value if isinstance(call.func, cst.Attribute) else None
-            if owner is None or (self._module.name_of(call.func) or "").startswith("torch."):
+            if owner is None or (self._forest.name_of(call.func) or "").startswith("torch."):
                 owner = given.pop(0) if given else None
             place = _BEFORE_SOURCE.get(name, 2)
             source = given[place] if len(given) > place else named.get("src", named.get("source", named.get("values")))
@@ -89,7 +89,7 @@ class MixedWrites(ForestFact):
     def _is_tensor_index(self, index: cst.BaseSlice) -> bool:
         if not isinstance(index, cst.Index) or isinstance(index.value, (cst.Integer, cst.Ellipsis, cst.BaseString)):
             return False
-        return self._module.value(index.value).kind not in (Kind.NUMBER, Kind.STRING, Kind.NONE)
+        return self._forest.value(index.value).kind not in (Kind.NUMBER, Kind.STRING, Kind.NONE)
 
     def _formats(self, node: cst.BaseExpression | None) -> frozenset[str]:
         """In which formats ``node`` may be under autocast: "low", "full", both, or none that can be seen."""
@@ -115,29 +115,29 @@ class MixedWrites(ForestFact):
     def _formats_of_name(self, node: cst.Name | cst.Attribute) -> frozenset[str]:
         if isinstance(node, cst.Attribute) and node.attr.value in ("data", "T", "mT"):
             return self._formats(node.value)
-        value = self._module.value(node)
+        value = self._forest.value(node)
         if value.kind in (Kind.NUMBER, Kind.STRING, Kind.NONE, Kind.ARRAY):
             return _UNKNOWN
         if isinstance(node, cst.Name) and any(
-            item.kind is BindingKind.PARAM for item in self._module.values.reaching.of(node)
+            item.kind is BindingKind.PARAM for item in self._forest.values.reaching.of(node)
         ):
             return _FLOAT32  # an input, most often
         found = _UNKNOWN
-        for source, _ in self._module.fact(DataFlow).sources(node):
+        for source, _ in self._forest.fact(DataFlow).sources(node):
             if isinstance(source, cst.BaseExpression):
                 found |= self._formats(source)
         return found
 
     def _formats_of_call(self, call: cst.Call) -> frozenset[str]:
-        module, func, name = self._module, call.func, called_name(call)
+        forest, func, name = self._forest, call.func, called_name(call)
         first = call.args[0].value if call.args else None
-        callee = module.value(func)
+        callee = forest.value(func)
         if callee.kind is Kind.MODULE:
             layer = last_part(callee.name) if callee.name.startswith("torch.nn.") else ""
             if _FULL_LAYERS.fullmatch(layer):
                 return _FLOAT32
             return self._formats(first) if _NEUTRAL_LAYERS.fullmatch(layer) else _BITS16
-        full_name = module.name_of(func) or ""
+        full_name = forest.name_of(func) or ""
         if full_name in knowledge.PARAMETER:
             return _FLOAT32
         owner = func.value if isinstance(func, cst.Attribute) and not full_name else None
@@ -145,9 +145,9 @@ class MixedWrites(ForestFact):
             return _UNKNOWN
         chosen = [item.value for item in call.args if item.keyword is not None and item.keyword.value == "dtype"]
         if chosen:
-            return _FLOAT32 if module.name_of(chosen[0]) in ("torch.float32", "torch.float") else _UNKNOWN
+            return _FLOAT32 if forest.name_of(chosen[0]) in ("torch.float32", "torch.float") else _UNKNOWN
         if (not full_name and owner is None) or (isinstance(owner, cst.Name) and owner.value == "self"):
-            returned = [item for item, _ in module.fact(DataFlow).sources(call) if isinstance(item, cst.BaseExpression)]
+            returned = [item for item, _ in forest.fact(DataFlow).sources(call) if isinstance(item, cst.BaseExpression)]
             return _UNKNOWN.union(*(self._formats(item) for item in returned))
         if _OTHERS.fullmatch(name) or (name == "to" and self._gives_format(call)):
             return _UNKNOWN
@@ -167,9 +167,9 @@ class MixedWrites(ForestFact):
     def _gives_format(self, call: cst.Call) -> bool:
         """``x.to(torch.float32)``, ``x.to(y.dtype)``, ``x.to(y)``."""
         return any(
-            (self._module.name_of(item.value) or "").startswith("torch.")
+            (self._forest.name_of(item.value) or "").startswith("torch.")
             or (isinstance(item.value, cst.Attribute) and item.value.attr.value == "dtype")
-            or self._module.value(item.value).kind is Kind.TENSOR
+            or self._forest.value(item.value).kind is Kind.TENSOR
             for item in call.args
         )
 

@@ -253,7 +253,9 @@ class ElementReads:
             return None if isinstance(over, cst.Call) and self._is_counting(over) else over
         container, indices = indexed(element)
         names = [index.value if isinstance(index, (cst.Name, cst.Integer)) else "" for index in indices]
-        is_named = isinstance(container, cst.Name) or is_attribute_of_self(container)
+        text = self._module.code(container)
+        is_dict = self._module.code(over) in (text, f"{text}.keys()")  # `for key in losses: losses[key].item()`
+        is_named = (isinstance(container, cst.Name) or is_attribute_of_self(container)) and not is_dict
         return container if all(names) and names.count(name) == 1 and is_named else None
 
     def _is_counting(self, call: cst.Call) -> bool:

@@ -25,8 +25,8 @@ _LEAVING = frozenset("to cuda type type_as item tolist numpy size dim numel data
 class HostTensors(ForestFact):
     """Answers for one forest."""
 
-    def __init__(self, module: Forest) -> None:
-        self._module = module
+    def __init__(self, forest: Forest) -> None:
+        self._forest = forest
         self._on_host: CyclicMemo[cst.CSTNode, bool] = CyclicMemo(False)
 
     def is_on_host(self, node: cst.CSTNode | None) -> bool:
@@ -35,14 +35,14 @@ class HostTensors(ForestFact):
 
     def _is_seen_on_host(self, node: cst.CSTNode) -> bool:
         if isinstance(node, cst.Name):
-            reached = self._module.values.reaching.of(node)
+            reached = self._forest.values.reaching.of(node)
             return bool(reached) and all(self.is_bound_on_host(item) for item in reached)
         if isinstance(node, cst.Attribute) and node.attr.value in ("data", "T"):
             return self.is_on_host(node.value)
         if isinstance(node, cst.Attribute):
             if is_attribute_of_self(node) and (held := self.held(node)):
                 return all(self.is_bound_on_host(item) for item in held)
-            stored = self._module.values.stored(dotted_name(node) or "")
+            stored = self._forest.values.stored(dotted_name(node) or "")
             return bool(stored) and all(self.is_on_host(item) for item in stored)
         if isinstance(node, cst.Subscript):
             return self.is_on_host(node.value)
@@ -56,9 +56,9 @@ class HostTensors(ForestFact):
 
     def held(self, node: cst.Attribute) -> list[Binding]:
         """What a class and its bases give an attribute of ``self``, in their methods or outside of them."""
-        function = self._module.function_of(node)
-        owner = self._module.tree.class_of(function) if function is not None else None
-        scopes = [self._module.tree.scopes[item] for item in self._module.definitions.lineage(owner)] if owner else []
+        function = self._forest.function_of(node)
+        owner = self._forest.tree.class_of(function) if function is not None else None
+        scopes = [self._forest.tree.scopes[item] for item in self._forest.definitions.lineage(owner)] if owner else []
         name = node.attr.value
         return [item for scope in scopes for item in (*scope.attributes.get(name, ()), *scope.bindings.get(name, ()))]
 
@@ -67,7 +67,7 @@ class HostTensors(ForestFact):
         if isinstance(binding.node, cst.Param):
             return self._is_passed_from_host(binding.node)
         if binding.kind is BindingKind.FOR:
-            sources = [*iterables(self._module.names, binding.value, binding.path)] if binding.value is not None else []
+            sources = [*iterables(self._forest.names, binding.value, binding.path)] if binding.value is not None else []
             return len(sources) == 1 and not sources[0][1] and self.is_on_host(sources[0][0])
         if binding.kind not in (BindingKind.ASSIGN, BindingKind.ANNOTATION):
             return False
@@ -79,24 +79,24 @@ class HostTensors(ForestFact):
 
     def is_of_plain_object(self, node: cst.BaseExpression) -> bool:
         """Whether ``node`` is in a class that is not a network: a network moves its parameters."""
-        owner = nearest(self._module.tree, node, cst.ClassDef)
-        definitions = self._module.definitions
+        owner = nearest(self._forest.tree, node, cst.ClassDef)
+        definitions = self._forest.definitions
         return owner is not None and definitions.is_known_whole(owner) and not definitions.base_names(owner)
 
     def _returned_by(self, call: cst.Call) -> list[cst.BaseExpression | None]:
         """What the functions of the program that ``call`` may run return."""
-        called = self._module.definitions.called(call, self._module.values)
+        called = self._forest.definitions.called(call, self._forest.values)
         functions = [item for item in called if isinstance(item, cst.FunctionDef)]
-        return [item for function in functions for item in self._module.definitions.returns(function)]
+        return [item for function in functions for item in self._forest.definitions.returns(function)]
 
     def _are_on_host(self, nodes: list[cst.BaseExpression]) -> bool:
         """Whether one of some operands is a tensor on the host, and no other is known to be a tensor elsewhere."""
         others = [item for item in nodes if not self.is_on_host(item)]
-        elsewhere = any(self._module.value(item).kind in (Kind.TENSOR, Kind.BATCH, Kind.MODULE) for item in others)
+        elsewhere = any(self._forest.value(item).kind in (Kind.TENSOR, Kind.BATCH, Kind.MODULE) for item in others)
         return len(others) < len(nodes) and not elsewhere
 
     def _is_made_on_host(self, node: cst.Call) -> bool:
-        name = self._module.name_of(node.func)
+        name = self._forest.name_of(node.func)
         if any(item.star or (item.keyword is not None and item.keyword.value == "device") for item in node.args):
             return False
         given = [item.value for item in node.args if item.keyword is None]
@@ -106,13 +106,13 @@ class HostTensors(ForestFact):
             if not name.startswith("torch.") or name.count(".") != 1:
                 return False
             if name == "torch.load":
-                return named_device(self._module.value(keyword(node, "map_location"))) is Device.CPU
+                return named_device(self._forest.value(keyword(node, "map_location"))) is Device.CPU
             if name in ("torch.cat", "torch.stack") and given and isinstance(given[0], (cst.List, cst.Tuple)):
                 return self._are_on_host([item.value for item in given[0].elements])
             if name in ("torch.cat", "torch.stack") and given and isinstance(given[0], cst.ListComp):
                 return self.is_on_host(given[0].elt)
             return name[6:] in _CREATING or self._are_on_host(given)
-        if self._module.definitions.called(node, self._module.values):
+        if self._forest.definitions.called(node, self._forest.values):
             returned = self._returned_by(node)
             return bool(returned) and all(self.is_on_host(item) for item in returned)
         func = node.func
@@ -122,6 +122,6 @@ class HostTensors(ForestFact):
 
     def _is_passed_from_host(self, param: cst.Param) -> bool:
         """Whether all calls of a function pass a tensor on the host, or None."""
-        given = [] if param.star else self._module.passed_by_all(param)
-        tensors = [item for item in given if item is None or self._module.value(item).kind is not Kind.NONE]
+        given = [] if param.star else self._forest.passed_by_all(param)
+        tensors = [item for item in given if item is None or self._forest.value(item).kind is not Kind.NONE]
         return bool(tensors) and all(item is not None and self.is_on_host(item) for item in tensors)

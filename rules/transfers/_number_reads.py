@@ -13,19 +13,19 @@ _BETWEEN = frozenset({"numpy", "float", "double", "long", "int", "view", "reshap
 _ARRAY_FUNCTIONS = frozenset({"numpy.sum", "numpy.mean", "numpy.average"})
 
 
-def reduction(module: Forest, copy: cst.Call) -> cst.Call | None:
+def reduction(forest: Forest, copy: cst.Call) -> cst.Call | None:
     """The call that computes a number from ``copy``, a copy on the CPU, and only that: ``hits.cpu().sum()``."""
     whole: cst.CSTNode = copy
     while True:
-        above = module.tree.parent(whole)
+        above = forest.tree.parent(whole)
         if isinstance(above, cst.Arg):
-            call = module.tree.parent(above)
+            call = forest.tree.parent(above)
             is_first = isinstance(call, cst.Call) and call.args[0] is above and len(call.args) == 1
-            named = module.name_of(call.func) if isinstance(call, cst.Call) and is_first else None
+            named = forest.name_of(call.func) if isinstance(call, cst.Call) and is_first else None
             return call if isinstance(call, cst.Call) and named in _ARRAY_FUNCTIONS else None
         if not isinstance(above, cst.Attribute):
             return None
-        call = module.tree.parent(above)
+        call = forest.tree.parent(above)
         if not isinstance(call, cst.Call) or call.func is not above:
             if above.attr.value != "data":
                 return None

@@ -38,9 +38,9 @@ _LENGTHS = re.compile(r"len|size|num|shape|step|epoch|idx|index", re.IGNORECASE)
 class StepTensors(ForestFact):
     """Answers for one forest."""
 
-    def __init__(self, module: Forest) -> None:
-        self._module = module
-        self._tree = module.tree
+    def __init__(self, forest: Forest) -> None:
+        self._forest = forest
+        self._tree = forest.tree
 
     def is_tensor_of_step(self, node: cst.CSTNode) -> bool:
         """Whether ``node`` is computed on the device from an output of a network, a loss or a moved batch."""
@@ -66,35 +66,35 @@ class StepTensors(ForestFact):
         return self._search_for(self._is_gradient)
 
     def _search_for(self, is_source: Callable[[cst.CSTNode], bool]) -> Search:
-        flow = self._module.fact(DataFlow)
+        flow = self._forest.fact(DataFlow)
         return flow.search(is_source, self._leaves_device, outward=True, depth=_VALUE_DEPTH)
 
     def _is_gradient(self, part: cst.CSTNode) -> bool:
         """Whether ``part`` is a gradient, the norm of all, or the data of a parameter whose gradient is read."""
         if type(part) is cst.Call:
-            return self._module.name_of(part.func) in GRADIENT_NORMS
+            return self._forest.name_of(part.func) in GRADIENT_NORMS
         if type(part) is not cst.Attribute or part.attr.value not in ("grad", "data"):
             return False
         if part.attr.value == "grad":
-            return self._module.name_of(part) is None
-        return (dotted_name(part.value), self._module.function_of(part)) in self._parameters
+            return self._forest.name_of(part) is None
+        return (dotted_name(part.value), self._forest.function_of(part)) in self._parameters
 
     @cached_property
     def _parameters(self) -> set[_Variable]:
         """The variables whose gradients a function reads."""
         found = {
-            (dotted_name(node.value), self._module.function_of(node)) for node in self._tree.attributes_named("grad")
+            (dotted_name(node.value), self._forest.function_of(node)) for node in self._tree.attributes_named("grad")
         }
         return {item for item in found if item[0] is not None}
 
     def _leaves_device(self, part: cst.CSTNode) -> bool:
         """Whether the value of ``part`` is on the CPU, or is part of a batch that no network has processed."""
-        if leaves_device(self._module, part):
+        if leaves_device(self._forest, part):
             return not self._gives_device(part)
         if type(part) is cst.Call:
-            return self._is_on_host(self._module.value(part))
+            return self._is_on_host(self._forest.value(part))
         if type(part) is cst.Name:
-            value = self._module.value(part)
+            value = self._forest.value(part)
             if value.kind is Kind.BATCH:
                 return True  # it came from the CPU
             return self._is_on_host(value) or (value.sure and value.kind in (Kind.NUMBER, Kind.STRING, Kind.ARRAY))
@@ -118,11 +118,11 @@ class StepTensors(ForestFact):
 
     def _is_source(self, part: cst.CSTNode) -> bool:
         if type(part) is cst.Call:
-            if self._module.fact(Outputs).runs(part):
+            if self._forest.fact(Outputs).runs(part):
                 return True
-            value = self._module.value(part)
+            value = self._forest.value(part)
             if value.kind is Kind.UNKNOWN:
-                return moved_to(part, self._module.values) is Device.CUDA
+                return moved_to(part, self._forest.values) is Device.CUDA
             if value.kind is not Kind.TENSOR:
                 return False
             if value.role in (Role.OUTPUT, Role.LOSS):
@@ -137,7 +137,7 @@ class StepTensors(ForestFact):
         """Whether ``name`` is what a network is given to compute on; lengths may be on the host."""
         if _LENGTHS.search(name.value):
             return False
-        reached = self._module.values.reaching.of(name)
+        reached = self._forest.values.reaching.of(name)
         return bool(reached) and all(
             isinstance(item.node, cst.Param) and self._is_of_forward(item.node) for item in reached
         )
@@ -148,23 +148,23 @@ class StepTensors(ForestFact):
             return False
         if param.star == "**":
             return False
-        if param.annotation is not None and "Tensor" not in self._module.code(param.annotation.annotation):
+        if param.annotation is not None and "Tensor" not in self._forest.code(param.annotation.annotation):
             return False
-        is_optional = param.default is None or self._module.code(param.default) == "None"
-        return is_optional and self._module.fact(StepPlaces).is_forward(function)
+        is_optional = param.default is None or self._forest.code(param.default) == "None"
+        return is_optional and self._forest.fact(StepPlaces).is_forward(function)
 
     def is_loss(self, node: cst.CSTNode) -> bool:
         """Whether a backward pass of the function around ``node`` starts from that name, if it is still a tensor."""
-        if (dotted_name(node), self._module.function_of(node)) not in self._losses:
+        if (dotted_name(node), self._forest.function_of(node)) not in self._losses:
             return False
-        reached = self._module.values.reaching.of(node) if isinstance(node, cst.Name) else []
+        reached = self._forest.values.reaching.of(node) if isinstance(node, cst.Name) else []
         return not any(self._leaves_device(item.value) for item in reached if item.value is not None)
 
     def is_named_loss(self, node: cst.CSTNode) -> bool:
         """Whether ``node`` is ``getattr(self, "loss_" + name)``, and losses of the program have such names."""
         if (
             not isinstance(node, cst.Call)
-            or self._module.name_of(node.func) != "builtins.getattr"
+            or self._forest.name_of(node.func) != "builtins.getattr"
             or len(node.args) < 2
         ):
             return False
@@ -180,13 +180,13 @@ class StepTensors(ForestFact):
 
     def is_item_of_loss(self, node: cst.Subscript) -> bool:
         """Whether a backward pass of the function around ``node`` starts from ``losses["total"]``, or a name for it."""
-        place = (dotted_name(node.value), self._module.function_of(node))
-        return any(self._module.code(item) == self._module.code(node) for item in self._items.get(place, ()))
+        place = (dotted_name(node.value), self._forest.function_of(node))
+        return any(self._forest.code(item) == self._forest.code(node) for item in self._items.get(place, ()))
 
     def contains_loss(self, node: cst.Name) -> bool:
         """Whether a backward pass starts from an item of the dictionary ``node``, or from the sum of its values."""
-        place = (node.value, self._module.function_of(node))
-        reached = self._module.values.reaching.of(node)
+        place = (node.value, self._forest.function_of(node))
+        reached = self._forest.values.reaching.of(node)
         if place not in self._containers and not (reached and self._summed.issuperset(reached)):
             return False
         return not self._is_overwritten(place)
@@ -198,15 +198,15 @@ class StepTensors(ForestFact):
             item.value
             for root in self._started
             if isinstance(root, cst.Name)
-            for item in self._module.values.reaching.of(root)
+            for item in self._forest.values.reaching.of(root)
             if not item.path
         ]
         return {
             binding
             for root in (*self._started, *named)
-            if isinstance(root, cst.Call) and root.args and self._module.name_of(root.func) == "builtins.sum"
+            if isinstance(root, cst.Call) and root.args and self._forest.name_of(root.func) == "builtins.sum"
             for name in self._dictionary_of(root.args[0].value)
-            for binding in self._module.values.reaching.of(name)
+            for binding in self._forest.values.reaching.of(name)
         }
 
     def _dictionary_of(self, values: cst.BaseExpression) -> Iterator[cst.Name]:
@@ -225,7 +225,7 @@ class StepTensors(ForestFact):
     def _containers(self) -> set[_Variable]:
         """The dictionaries, or those around them, from an item of which backward passes start."""
         return {
-            (self._module.code(item).partition("[")[0], function)
+            (self._forest.code(item).partition("[")[0], function)
             for (_, function), items in self._items.items()
             for item in items
         }
@@ -243,7 +243,7 @@ class StepTensors(ForestFact):
         found: dict[_Variable, list[tuple[cst.Subscript, cst.BaseExpression | None]]] = {}
         for target, value, _ in self._tree.stores:
             if isinstance(target, cst.Subscript):
-                place = (dotted_name(target.value), self._module.function_of(target))
+                place = (dotted_name(target.value), self._forest.function_of(target))
                 found.setdefault(place, []).append((target, value))
         return found
 
@@ -254,20 +254,20 @@ class StepTensors(ForestFact):
             self._unreduced(item.value)
             for root in self._started
             if isinstance(root, cst.Name)
-            for item in self._module.values.reaching.of(root)
+            for item in self._forest.values.reaching.of(root)
             if not item.path
         ]
         found: dict[_Variable, list[cst.Subscript]] = {}
         for item in (*self._started, *named):
             if isinstance(item, cst.Subscript) and not self._changes(item):
-                found.setdefault((dotted_name(item.value), self._module.function_of(item)), []).append(item)
+                found.setdefault((dotted_name(item.value), self._forest.function_of(item)), []).append(item)
         return found
 
     def _changes(self, item: cst.Subscript) -> bool:
         """Whether the function around ``losses["total"]`` stores something there that is not on the device."""
-        code = self._module.code(item)
-        stored = self._item_stores.get((dotted_name(item.value), self._module.function_of(item)), ())
-        return any(self._module.code(target) == code and self._is_off_device(value) for target, value in stored)
+        code = self._forest.code(item)
+        stored = self._item_stores.get((dotted_name(item.value), self._forest.function_of(item)), ())
+        return any(self._forest.code(target) == code and self._is_off_device(value) for target, value in stored)
 
     def _unreduced(self, node: cst.BaseExpression | None) -> cst.BaseExpression | None:
         """``losses["total"]`` of ``losses["total"].mean()``, the mean over GPUs."""
@@ -279,7 +279,7 @@ class StepTensors(ForestFact):
         """Whether ``node`` is a single number: a mean or a sum, or a backward pass starts from it or from its sum."""
         if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and not node.args:
             return node.func.attr.value in _REDUCTIONS
-        return (dotted_name(node), self._module.function_of(node)) in self._scalars
+        return (dotted_name(node), self._forest.function_of(node)) in self._scalars
 
     @cached_property
     def _scalars(self) -> set[_Variable]:
@@ -297,9 +297,9 @@ class StepTensors(ForestFact):
 
     def is_term(self, node: cst.CSTNode) -> bool:
         """Whether ``node`` is a name that is added to such a loss, and not a part of a batch on the CPU."""
-        if (dotted_name(node), self._module.function_of(node)) not in self._terms:
+        if (dotted_name(node), self._forest.function_of(node)) not in self._terms:
             return False
-        value = self._module.value(node)
+        value = self._forest.value(node)
         return value.kind is not Kind.LOADER and (value.role is not Role.BATCH or value.device is Device.CUDA)
 
     @cached_property
@@ -321,7 +321,7 @@ class StepTensors(ForestFact):
             item.value
             for root in found
             if isinstance(root, cst.Name)
-            for item in self._module.values.reaching.of(root)
+            for item in self._forest.values.reaching.of(root)
             if item.kind is BindingKind.WITH
             and isinstance(item.value, cst.Call)
             and called_name(item.value) == "scale_loss"
@@ -330,7 +330,7 @@ class StepTensors(ForestFact):
 
     @cached_property
     def _losses(self) -> set[_Variable]:
-        return {(dotted_name(part), self._module.function_of(part)) for part in self._backward_roots}
+        return {(dotted_name(part), self._forest.function_of(part)) for part in self._backward_roots}
 
     @cached_property
     def _terms(self) -> set[_Variable]:
@@ -338,7 +338,7 @@ class StepTensors(ForestFact):
 
     def is_addend(self, node: cst.CSTNode) -> bool:
         """Whether ``node`` is a name that is added to such a loss, and no weight of one."""
-        place = (dotted_name(node), self._module.function_of(node))
+        place = (dotted_name(node), self._forest.function_of(node))
         return place in self._terms and place in self._addends  # each addend is a term, and those are found sooner
 
     @cached_property
@@ -347,7 +347,7 @@ class StepTensors(ForestFact):
 
     def _reached(self, parts: Callable[[cst.CSTNode], list[cst.CSTNode]], roots: list[cst.CSTNode]) -> set[_Variable]:
         """The names that ``roots``, losses, are made of, of which ``parts`` gives those of one expression."""
-        flow = self._module.fact(DataFlow)
+        flow = self._forest.fact(DataFlow)
         waiting = list(roots)
         found: dict[cst.CSTNode, None] = {}
         while waiting:
@@ -358,7 +358,7 @@ class StepTensors(ForestFact):
                     waiting.extend(parts(source))
                     for returned, _ in flow.sources(source) if isinstance(source, cst.Call) else ():
                         waiting.extend(parts(returned))
-        return {(dotted_name(part), self._module.function_of(part)) for part in found}
+        return {(dotted_name(part), self._forest.function_of(part)) for part in found}
 
     def _weighted(self, node: cst.CSTNode) -> list[cst.CSTNode]:
         """The names that ``node`` adds up, each with a number as its weight: ``a`` and ``b`` of ``a + args.w * b``."""
@@ -380,7 +380,7 @@ class StepTensors(ForestFact):
         """Whether ``node`` is a number or a setting: ``2``, ``args.weight``, ``self.alpha``."""
         if isinstance(node, (cst.Integer, cst.Float, cst.Attribute)):
             return True
-        value = self._module.value(node)
+        value = self._forest.value(node)
         return value.sure and value.kind is Kind.NUMBER
 
     def _added(self, node: cst.CSTNode) -> list[cst.CSTNode]:

@@ -43,8 +43,8 @@ class BatchParts(ForestFact):
     A part of a batch is pinned if its loader pins. What is computed from it on the host is a new tensor, which is not.
     """
 
-    def __init__(self, module: Forest) -> None:
-        self._module = module
+    def __init__(self, forest: Forest) -> None:
+        self._forest = forest
 
     def is_part(self, node: cst.BaseExpression) -> bool:
         """Whether ``node``, which comes from a batch, is a part of it, whichever way the program takes.
@@ -62,14 +62,14 @@ class BatchParts(ForestFact):
 
     def given(self, node: cst.BaseExpression) -> frozenset[cst.CSTNode]:
         """The loaders whose batches, not yet moved, a parameter gets from some callers, while others pass a network."""
-        bound = self._module.values.reaching.only(node) if isinstance(node, cst.Name) else None
+        bound = self._forest.values.reaching.only(node) if isinstance(node, cst.Name) else None
         if bound is None or not isinstance(bound.node, cst.Param) or not isinstance(node, cst.Name):
             return frozenset()
-        kinds = self._module.values.parameter_values.kinds_at(node)
+        kinds = self._forest.values.parameter_values.kinds_at(node)
         values = (
             []
-            if self._module.value(node)
-            else map(self._module.value, self._module.values.parameter_values.passed_for(bound.node))
+            if self._forest.value(node)
+            else map(self._forest.value, self._forest.values.parameter_values.passed_for(bound.node))
         )
         possible = [value for value in values if value.device is None and (kinds is None or value.kind in kinds)]
         return frozenset().union(*map(batch_origins, possible))
@@ -78,27 +78,27 @@ class BatchParts(ForestFact):
         """Whether ``move`` moves labels: ``targets.cuda()``, ``Variable(labels.long()).cuda()``."""
         moved = move.func.value if isinstance(move.func, cst.Attribute) else None
         while isinstance(moved, cst.Call):
-            held = unwrapped(self._module, moved)
+            held = unwrapped(self._forest, moved)
             moved = held if held is not moved else moved.func.value if isinstance(moved.func, cst.Attribute) else None
         return isinstance(moved, cst.Name) and bool(_LABELS.match(moved.value))
 
     def cast_to_float(self, moved: cst.BaseExpression) -> str:
         """``images`` if what is moved is ``images.float()``, there or in a statement before; empty for others."""
-        moved = unwrapped(self._module, moved)
+        moved = unwrapped(self._forest, moved)
         while isinstance(moved, cst.Subscript):
             moved = moved.value
         if isinstance(moved, cst.Name):
-            values = [unpacked(binding.value, binding.path) for binding in self._module.values.reaching.of(moved)]
+            values = [unpacked(binding.value, binding.path) for binding in self._forest.values.reaching.of(moved)]
             calls = [value for value in values if isinstance(value, cst.Call)]
             return next((name for call in calls if (name := self._name_of_cast(call))), "")
         return self._name_of_cast(moved) if isinstance(moved, cst.Call) else ""
 
     def _name_of_cast(self, call: cst.Call) -> str:
         """``images`` of ``images.float()`` and of ``Variable(images.float())``."""
-        cast = unwrapped(self._module, call)
+        cast = unwrapped(self._forest, call)
         func = cast.func if isinstance(cast, cst.Call) else None
         is_cast = isinstance(func, cst.Attribute) and func.attr.value == "float"
-        return self._module.code(func.value) if isinstance(func, cst.Attribute) and is_cast else ""
+        return self._forest.code(func.value) if isinstance(func, cst.Attribute) and is_cast else ""
 
     def is_of_graph(self, move: cst.Call) -> bool:
         """Whether ``move`` moves a graph, or a part of one: ``graphs.ndata["feat"].to(device)``."""
@@ -111,17 +111,17 @@ class BatchParts(ForestFact):
     def _named_in(self, move: cst.Call) -> tuple[cst.CSTNode | None, str]:
         """The function of a move and the name of what it moves, or of that of which it moves a part."""
         node = base_of(move)
-        return self._module.function_of(move), node.value if isinstance(node, cst.Name) else ""
+        return self._forest.function_of(move), node.value if isinstance(node, cst.Name) else ""
 
     @cached_property
     def _graphs(self) -> dict[tuple[cst.CSTNode | None, str], bool]:
         """The names of graphs, with the functions in which they are, and whether they contain features."""
         found: dict[tuple[cst.CSTNode | None, str], bool] = {}
-        for node in self._module.tree.attributes_named(*_OF_GRAPHS):
+        for node in self._forest.tree.attributes_named(*_OF_GRAPHS):
             if isinstance(node.value, cst.Name):
-                key = self._module.function_of(node), node.value.value
-                part = self._module.tree.parent(node)
-                named = self._module.code(part) if isinstance(part, cst.Subscript) else ""
+                key = self._forest.function_of(node), node.value.value
+                part = self._forest.tree.parent(node)
+                named = self._forest.code(part) if isinstance(part, cst.Subscript) else ""
                 found[key] = found.get(key, False) or "feat" in named
         return found
 
@@ -141,7 +141,7 @@ class BatchParts(ForestFact):
             return self._is_part_returned(node, path, depth, all_paths=all_paths)
         if not isinstance(node, cst.Name):
             return False
-        reached = self._module.values.reaching.of(node)
+        reached = self._forest.values.reaching.of(node)
         found = {binding: self._is_bound_to_part(binding, depth, all_paths=all_paths) for binding in reached}
         if not all_paths:
             return any(found.values())
@@ -151,11 +151,11 @@ class BatchParts(ForestFact):
         if binding.kind is BindingKind.ASSIGN:
             return depth > 0 and self._is_part(binding.value, binding.path, depth - 1, all_paths=all_paths)
         if binding.kind is BindingKind.FOR:
-            found = iterables(self._module.names, binding.value, binding.path) if binding.value is not None else ()
+            found = iterables(self._forest.names, binding.value, binding.path) if binding.value is not None else ()
             items = [item for over, _ in found for item in self._elements(over, depth)]
         elif isinstance(binding.node, cst.Param):
             is_one = binding.kind is BindingKind.PARAM
-            passed = self._module.values.parameter_values.passed_for
+            passed = self._forest.values.parameter_values.passed_for
             items = [] if depth <= 0 else passed(binding.node) if is_one else self._extra(binding.node)
         else:
             return False
@@ -163,7 +163,7 @@ class BatchParts(ForestFact):
 
     def _are_parts(self, items: list[cst.BaseExpression], depth: int, *, all_paths: bool) -> bool:
         """Whether those of ``items`` that come from a batch are parts of one; also if none does."""
-        given = [item for item in items if batch_origins(self._module.value(item))]
+        given = [item for item in items if batch_origins(self._forest.value(item))]
         choose = all if all_paths else any
         return not given or choose(self._is_part(item, (), depth - 1, all_paths=all_paths) for item in given)
 
@@ -173,7 +173,7 @@ class BatchParts(ForestFact):
             return [element.value for element in node.elements]
         if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value in _CONTENTS:
             return self._elements(node.func.value, depth)
-        bound = self._module.values.reaching.only(node) if isinstance(node, cst.Name) and depth > 0 else None
+        bound = self._forest.values.reaching.only(node) if isinstance(node, cst.Name) and depth > 0 else None
         if bound is None or bound.path:
             return []
         if bound.kind is BindingKind.ASSIGN:
@@ -182,34 +182,34 @@ class BatchParts(ForestFact):
             return []
         if bound.kind is BindingKind.STAR:
             return self._extra(bound.node)
-        passed = self._module.values.parameter_values.passed_for(bound.node)
+        passed = self._forest.values.parameter_values.passed_for(bound.node)
         return [element for item in passed for element in self._elements(item, depth - 1)]
 
     def _extra(self, param: cst.Param) -> list[cst.BaseExpression]:
         """What calls pass for ``*tensors`` or ``**tensors``, one by one."""
-        function = owner_of(self._module.tree, param)
+        function = owner_of(self._forest.tree, param)
         if function is None:
             return []
         if param is function.params.star_arg:
-            return self._module.definitions.extra_arguments(function, self._module.values)
-        given = self._module.values.parameter_values.extra_keywords(function)
+            return self._forest.definitions.extra_arguments(function, self._forest.values)
+        given = self._forest.values.parameter_values.extra_keywords(function)
         return [item.value for item in given if not item.star]
 
     def _is_view(self, node: cst.Subscript) -> bool:
         """Whether an index takes a part, and copies nothing: of a tensor, numbers and slices do."""
-        if self._module.value(node.value).kind is Kind.BATCH or self._is_kept_under_key(node):
+        if self._forest.value(node.value).kind is Kind.BATCH or self._is_kept_under_key(node):
             return True
         indices = [item.slice.value for item in node.slice if isinstance(item.slice, cst.Index)]
         return all(
             isinstance(index, (cst.SimpleString, cst.Integer, cst.UnaryOperation, cst.Ellipsis))
-            or self._module.value(index).kind in (Kind.NUMBER, Kind.STRING, Kind.NONE)
+            or self._forest.value(index).kind in (Kind.NUMBER, Kind.STRING, Kind.NONE)
             for index in indices
         )
 
     def _is_kept_under_key(self, node: cst.Subscript) -> bool:
         """``data[key] = data[key].cuda()``, ``{key: data[key].cuda() for key in keys}``: no index of a tensor."""
         index = node.slice[0].slice if len(node.slice) == 1 else None
-        made, code = nearest(self._module.tree, node, cst.DictComp, cst.Assign), self._module.code
+        made, code = nearest(self._forest.tree, node, cst.DictComp, cst.Assign), self._forest.code
         if isinstance(made, cst.DictComp):
             return isinstance(index, cst.Index) and code(made.key) == code(index.value)
         targets = [item.target for item in made.targets] if isinstance(made, cst.Assign) else []
@@ -217,18 +217,18 @@ class BatchParts(ForestFact):
 
     def _is_part_returned(self, call: cst.Call, path: tuple[int, ...], depth: int, *, all_paths: bool) -> bool:
         """Whether ``call`` returns a part of a batch that it is given, or that it is called on."""
-        if self._module.name_of(call.func) == "builtins.next":
+        if self._forest.name_of(call.func) == "builtins.next":
             return bool(call.args)
-        held = unwrapped(self._module, call)
+        held = unwrapped(self._forest, call)
         if held is not call:
             return self._is_part(held, path, depth, all_paths=all_paths)
-        called = self._module.definitions.called(call, self._module.values)
+        called = self._forest.definitions.called(call, self._forest.values)
         functions = [definition for definition in called if isinstance(definition, cst.FunctionDef)]
-        same = [self._module.values.handed_back.same(call, function, self._module.values) for function in functions]
+        same = [self._forest.values.handed_back.same(call, function, self._forest.values) for function in functions]
         if same and all(same) and not path:
             choose = all if all_paths else any
             return depth > 0 and choose(self._is_part(item, (), depth - 1, all_paths=all_paths) for item in same)
-        returned = [item for function in functions for item in self._module.definitions.returns(function)]
+        returned = [item for function in functions for item in self._forest.definitions.returns(function)]
         if returned:
             choose = all if all_paths else any
             return depth > 0 and choose(self._is_part(item, path, depth - 1, all_paths=all_paths) for item in returned)
@@ -251,14 +251,14 @@ class BatchParts(ForestFact):
             and isinstance(binding.value, cst.Call)
             and any(
                 isinstance(node, cst.Name) and node.value == binding.name
-                for node in self._module.tree.nodes_in(binding.value)
+                for node in self._forest.tree.nodes_in(binding.value)
             )
-            and any(item.guard is not None for item in branches(self._module.tree, binding.node))
+            and any(item.guard is not None for item in branches(self._forest.tree, binding.node))
         )
 
 
-def unwrapped(module: Forest, node: cst.BaseExpression) -> cst.BaseExpression:
+def unwrapped(forest: Forest, node: cst.BaseExpression) -> cst.BaseExpression:
     """``x`` of ``Variable(x)``, which is ``x``; any other expression as it is."""
-    if isinstance(node, cst.Call) and node.args and module.name_of(node.func) == "torch.autograd.Variable":
+    if isinstance(node, cst.Call) and node.args and forest.name_of(node.func) == "torch.autograd.Variable":
         return node.args[0].value
     return node

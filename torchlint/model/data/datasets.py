@@ -57,9 +57,9 @@ class CudaWork:
 class Datasets(ForestFact):
     """Answers about the datasets of one forest, and about the functions that make their items into batches."""
 
-    def __init__(self, module: Forest) -> None:
-        self._module = module
-        self._tree = module.tree
+    def __init__(self, forest: Forest) -> None:
+        self._forest = forest
+        self._tree = forest.tree
         self._work: dict[cst.CSTNode, tuple[CudaWork, ...]] = {}
 
     # -- which classes and functions run per item
@@ -67,7 +67,7 @@ class Datasets(ForestFact):
     def item_functions(self, definition: cst.ClassDef) -> Iterator[cst.FunctionDef]:
         """The methods of a dataset class, or of its bases in the file, that run once per item."""
         for name in _ITEM_METHODS:
-            method = self._module.definitions.method(definition, name)
+            method = self._forest.definitions.method(definition, name)
             if method is not None:
                 yield method
 
@@ -80,11 +80,11 @@ class Datasets(ForestFact):
 
     def constructions(self, dataset: cst.BaseExpression | None) -> list[cst.Call]:
         """The calls that make the dataset, through ``random_split`` and the like; also of classes of other files."""
-        found = [origin for origin in self._module.value(dataset).origins if isinstance(origin, cst.Call)]
+        found = [origin for origin in self._forest.value(dataset).origins if isinstance(origin, cst.Call)]
         if found:
-            return sorted(found, key=self._module.tree.index)
+            return sorted(found, key=self._forest.tree.index)
         if isinstance(dataset, cst.Name):
-            values = [item.value for item in self._module.names.bindings(dataset) if not item.path]
+            values = [item.value for item in self._forest.names.bindings(dataset) if not item.path]
             return [value for value in values if isinstance(value, cst.Call)]
         return [dataset] if isinstance(dataset, cst.Call) else []
 
@@ -99,21 +99,21 @@ class Datasets(ForestFact):
             return
         if depth <= 0:
             return
-        value = self._module.value(node)
-        found = self._module.definitions.referenced(node, self._module.values)
+        value = self._forest.value(node)
+        found = self._forest.definitions.referenced(node, self._forest.values)
         functions = [item for item in found if isinstance(item, cst.FunctionDef)]
         if functions:
             yield from functions
         elif isinstance(value.definition, cst.FunctionDef):
             yield value.definition
         elif isinstance(value.definition, cst.ClassDef) and value.kind is not Kind.CLASS:
-            method = self._module.definitions.method(value.definition, "__call__")
+            method = self._forest.definitions.method(value.definition, "__call__")
             if method is None and value.kind is Kind.MODULE:
-                method = self._module.definitions.method(value.definition, "forward")
+                method = self._forest.definitions.method(value.definition, "forward")
             if method is not None:
                 yield method
         elif isinstance(node, cst.Name):
-            for binding in self._module.names.bindings(node):
+            for binding in self._forest.names.bindings(node):
                 if binding.kind is BindingKind.ASSIGN and binding.value is not None and not binding.path:
                     yield from self._callables(binding.value, depth - 1)
         elif isinstance(node, cst.Call):
@@ -127,8 +127,8 @@ class Datasets(ForestFact):
     def is_unpinnable(self, loader: Call) -> bool:
         """Whether the batches are objects of a class of the program that a loader does not pin."""
         return any(
-            self._module.definitions.method(item, "pin_memory") is None
-            and not any(name.endswith(_PINNED) for name in self._module.definitions.base_names(item))
+            self._forest.definitions.method(item, "pin_memory") is None
+            and not any(name.endswith(_PINNED) for name in self._forest.definitions.base_names(item))
             for item in self._batch_classes(loader)
         )
 
@@ -138,9 +138,9 @@ class Datasets(ForestFact):
             if isinstance(collate, cst.Lambda):
                 returned: list[cst.BaseExpression | None] = [collate.body]
             else:
-                returned = self._module.definitions.returns(collate)
+                returned = self._forest.definitions.returns(collate)
             for batch in returned:
-                value = self._module.value(batch)
+                value = self._forest.value(batch)
                 if isinstance(value.definition, cst.ClassDef) and value.kind is not Kind.CLASS:
                     yield value.definition
                 elif not value and isinstance(batch, cst.Call):
@@ -148,9 +148,9 @@ class Datasets(ForestFact):
 
     def _making_classes(self, call: cst.Call) -> Iterator[cst.ClassDef]:
         """The class in which ``call`` runs a method that makes an object of it."""
-        for method in self._module.definitions.called(call, self._module.values):
+        for method in self._forest.definitions.called(call, self._forest.values):
             owner = self._tree.class_of(method) if isinstance(method, cst.FunctionDef) else None
-            made = self._module.definitions.calls_of_class(owner) if owner is not None else ()
+            made = self._forest.definitions.calls_of_class(owner) if owner is not None else ()
             if owner is not None and any(self._tree.within(item, method) for item in made):
                 yield owner
 
@@ -172,7 +172,7 @@ class Datasets(ForestFact):
                 found.append(call)
                 yield CudaWork(call, function, role, _is_move(call))
                 continue
-            for helper in self._module.definitions.called(call, self._module.values):
+            for helper in self._forest.definitions.called(call, self._forest.values):
                 if not isinstance(helper, cst.FunctionDef) or self._tree.within(helper, function):
                     continue
                 inner = [
@@ -194,23 +194,23 @@ class Datasets(ForestFact):
 
     def uses_cuda(self, call: cst.Call) -> bool:
         """Whether ``call`` moves something to, or creates something on, a CUDA device (or one that is passed in)."""
-        values = self._module.values
+        values = self._forest.values
         func = call.func
-        if _is_move(call) and isinstance(func, cst.Attribute) and self._module.name_of(func) is None:
+        if _is_move(call) and isinstance(func, cst.Attribute) and self._forest.name_of(func) is None:
             if func.attr.value == "cuda":
                 return True
             if any(argument.star for argument in call.args) or self._is_resident(func.value):
                 return False
             target = _target(call)
             return moved_to(call, values) is Device.CUDA or (target is not None and self.is_cuda_device(target))
-        name = self._module.name_of(func) or ""
+        name = self._forest.name_of(func) or ""
         if name.startswith("torch.cuda.") and name.endswith("Tensor"):
             return True
         if name.startswith("torch.") and name not in ("torch.device", "torch.load", "torch.Generator"):
             for argument in call.args:
                 if argument.keyword is not None and argument.keyword.value == "device":
                     device = argument.value
-                    return device_of(device, self._module.values) is Device.CUDA or self.is_cuda_device(device)
+                    return device_of(device, self._forest.values) is Device.CUDA or self.is_cuda_device(device)
         return False
 
     def _is_cuda_for(self, call: cst.Call, helper: cst.FunctionDef, item: cst.Call) -> bool:
@@ -220,27 +220,27 @@ class Datasets(ForestFact):
         while isinstance(tensor, cst.Subscript):
             tensor = tensor.value  # `images[0].device`
         parameter = self._parameter(target if tensor is None else tensor)
-        given = self._module.definitions.argument_of(call, helper, parameter) if parameter is not None else None
+        given = self._forest.definitions.argument_of(call, helper, parameter) if parameter is not None else None
         if given is None or is_none(given):
             return True
         if tensor is not None:
-            return self._module.value(given).device is Device.CUDA
-        return device_of(given, self._module.values) is Device.CUDA or self.is_cuda_device(given)
+            return self._forest.value(given).device is Device.CUDA
+        return device_of(given, self._forest.values) is Device.CUDA or self.is_cuda_device(given)
 
     def _parameter(self, node: cst.BaseExpression | None) -> cst.Param | None:
         """The parameter that a name is bound to, also with a default: ``device = device or "cuda"``."""
-        reached = self._module.values.reaching.of(node) if isinstance(node, cst.Name) else []
+        reached = self._forest.values.reaching.of(node) if isinstance(node, cst.Name) else []
         only = reached[0] if len(reached) == 1 else None
         if only is not None and isinstance(only.value, (cst.BooleanOperation, cst.IfExp)) and not only.path:
             inner = (name for name in self._tree.inside(only.value, cst.Name) if name.value == only.name)
-            reached = [binding for name in inner for binding in self._module.values.reaching.of(name)]
+            reached = [binding for name in inner for binding in self._forest.values.reaching.of(name)]
         found = {item.node for item in reached}
         first = found.pop() if len(found) == 1 else None
         return first if isinstance(first, cst.Param) else None
 
     def _assigned(self, node: cst.BaseExpression | None) -> cst.BaseExpression | None:
         """``y.device`` behind ``device``, if that is all that is assigned to it."""
-        assigned = self._module.values.reaching.assigned(node)
+        assigned = self._forest.values.reaching.assigned(node)
         return assigned if isinstance(assigned, cst.Attribute) else node
 
     def _is_resident(self, node: cst.BaseExpression) -> bool:
@@ -252,11 +252,11 @@ class Datasets(ForestFact):
         text = dotted_name(node) or ""
         if not text.startswith("self.") or text.count(".") > 1:
             return False
-        return any(isinstance(value, cst.Call) and _is_move(value) for value in self._module.values.stored(text))
+        return any(isinstance(value, cst.Call) and _is_move(value) for value in self._forest.values.stored(text))
 
     def is_cuda_device(self, node: cst.BaseExpression) -> bool:
         """Whether ``node`` is a CUDA device, or one handed in from outside that is not said to be another."""
-        value = self._module.value(node)
+        value = self._forest.value(node)
         device = named_device(value) if value.kind in (Kind.DEVICE, Kind.STRING) else None
         if device:
             return device is Device.CUDA
@@ -276,24 +276,24 @@ class Datasets(ForestFact):
         """
         found = self.collates(loader.argument("collate_fn").value)
         derived = loader.is_of_derived_class
-        for item in self._module.definitions.called(loader.node, self._module.values) if derived else ():
+        for item in self._forest.definitions.called(loader.node, self._forest.values) if derived else ():
             for binding in self._tree.scopes[item].attributes.get("collate_fn", ()):
                 found += self.collates(binding.value if isinstance(binding.value, cst.BaseExpression) else None)
         return any(map(self._reads_files, found))
 
     def _reads_files(self, function: cst.FunctionDef | cst.Lambda, depth: int = 2) -> bool:
         for call in self._tree.calls_in(function.body):
-            name = self._module.name_of(call.func)
+            name = self._forest.name_of(call.func)
             if name is not None and last_part(name) in _READERS:
                 return True
-            called = self._module.definitions.called(call, self._module.values) if depth > 0 else []
+            called = self._forest.definitions.called(call, self._forest.values) if depth > 0 else []
             if any(isinstance(item, cst.FunctionDef) and self._reads_files(item, depth - 1) for item in called):
                 return True
         return False
 
     def on_cuda(self, dataset: cst.BaseExpression | None) -> bool:
         """Whether the dataset contains or creates CUDA tensors, or gets a device for that."""
-        value = self._module.value(dataset)
+        value = self._forest.value(dataset)
         for origin in self.constructions(dataset):
             for argument in origin.args:
                 if self._holds_cuda(argument.value):
@@ -301,7 +301,7 @@ class Datasets(ForestFact):
                 if value.definition is None and self.is_cuda_device(argument.value):
                     return True
         if isinstance(value.definition, cst.ClassDef) and value.kind is not Kind.CLASS:
-            for definition in self._module.definitions.lineage(value.definition):
+            for definition in self._forest.definitions.lineage(value.definition):
                 if any(self.uses_cuda(call) for call in self._tree.calls_in(definition)):
                     return True
             if any(self.cuda_work(method, ItemRole.DATASET) for method in self.item_functions(value.definition)):
@@ -315,11 +315,11 @@ class Datasets(ForestFact):
 
         The list may be made under a condition that asks for the device: ``if use_cuda: x = [row.cuda() for row in x]``.
         """
-        value = self._module.value(node)
+        value = self._forest.value(node)
         if value.kind in (Kind.TENSOR, Kind.BATCH) and value.device is Device.CUDA:
             return True
         if isinstance(node, cst.Name):
-            made = [item.value for item in self._module.values.reaching.of(node) if not item.path]
+            made = [item.value for item in self._forest.values.reaching.of(node) if not item.path]
         else:
             made = [node]
         computed = (item.elt if isinstance(item, cst.ListComp) else item for item in made)
@@ -327,14 +327,14 @@ class Datasets(ForestFact):
 
     def sharded(self, dataset: cst.BaseExpression | None) -> bool:
         """Whether an iterable-style dataset of the file asks which worker it runs in; True for any other dataset."""
-        definition = self._module.value(dataset).definition
+        definition = self._forest.value(dataset).definition
         if not isinstance(definition, cst.ClassDef):
             return True
-        if not any(name.endswith("IterableDataset") for name in self._module.definitions.base_names(definition)):
+        if not any(name.endswith("IterableDataset") for name in self._forest.definitions.base_names(definition)):
             return True
         return any(
             (dotted_name(call.func) or "").endswith("get_worker_info")
-            for current in self._module.definitions.lineage(definition)
+            for current in self._forest.definitions.lineage(definition)
             for call in self._tree.calls_in(current)
         )
 

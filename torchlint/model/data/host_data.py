@@ -38,19 +38,19 @@ _MOVING = frozenset({"to", "cuda", "type", "type_as", "new_tensor"})
 class HostData(ForestFact):
     """Answers for one forest."""
 
-    def __init__(self, module: Forest) -> None:
-        self._module = module
-        self._tree = module.tree
+    def __init__(self, forest: Forest) -> None:
+        self._forest = forest
+        self._tree = forest.tree
 
     def is_visible(self, dataset: cst.BaseExpression | None) -> bool:
         """Whether the file shows that the dataset yields host tensors and nothing else."""
-        value: Value = self._module.value(dataset)
-        datasets = self._module.fact(Datasets)
+        value: Value = self._forest.value(dataset)
+        datasets = self._forest.fact(Datasets)
         if (
             value.kind is not Kind.DATASET
             or not value.sure
             or datasets.on_cuda(dataset)
-            or self._module.fact(Placement).is_gpu_default
+            or self._forest.fact(Placement).is_gpu_default
         ):
             return False
         if value.definition is None:
@@ -71,10 +71,10 @@ class HostData(ForestFact):
 
     def _is_seen(self, call: cst.Call, depth: int) -> bool:
         """Whether a call surely gives no CUDA tensor: everything but a callable that is handed in or imported."""
-        called = self._module.definitions.called(call, self._module.values)
+        called = self._forest.definitions.called(call, self._forest.values)
         if called:
             return all(isinstance(item, cst.ClassDef) or self.is_plain(item, depth - 1) for item in called)
-        name = self._module.name_of(call.func)
+        name = self._forest.name_of(call.func)
         if name is not None:
             root = name.partition(".")[0]
             return name not in _LOADING and (
@@ -82,19 +82,19 @@ class HostData(ForestFact):
             )
         if not isinstance(call.func, cst.Attribute):
             return False
-        return dotted_name(call.func.value) != "self" or self._module.value(call.func).name.startswith(
+        return dotted_name(call.func.value) != "self" or self._forest.value(call.func).name.startswith(
             "torchvision.transforms."
         )
 
     def _returns_host_data(self, method: cst.FunctionDef) -> bool:
-        returned = self._module.definitions.returns(method)
+        returned = self._forest.definitions.returns(method)
         if not returned:
             return True  # a generator, whose calls are all seen
         return all(item is not None and self._is_on_host(item, _DEPTH) for item in returned)
 
     def _is_on_host(self, node: cst.BaseExpression, depth: int) -> bool:
         """Whether ``node`` is seen to be made on the host."""
-        value = self._module.value(node)
+        value = self._forest.value(node)
         if value.kind in (Kind.NUMBER, Kind.STRING, Kind.ARRAY) and value.sure:
             return True
         if depth <= 0 or value.device is Device.CUDA:
@@ -110,12 +110,12 @@ class HostData(ForestFact):
         if isinstance(node, cst.Call):
             return self._is_made_on_host(node, depth)
         if isinstance(node, cst.Attribute):
-            stored = self._module.values.stored(text) if (text := dotted_name(node)) is not None else ()
+            stored = self._forest.values.stored(text) if (text := dotted_name(node)) is not None else ()
             return bool(stored) and all(item is not None and self._is_on_host(item, depth - 1) for item in stored)
         return isinstance(node, cst.Name) and self._is_bound_on_host(node, depth)
 
     def _is_bound_on_host(self, node: cst.Name, depth: int) -> bool:
-        reached = self._module.values.reaching.of(node)
+        reached = self._forest.values.reaching.of(node)
         return bool(reached) and all(
             item.kind in (BindingKind.ASSIGN, BindingKind.FOR)
             and isinstance(item.value, cst.BaseExpression)
@@ -124,11 +124,11 @@ class HostData(ForestFact):
         )
 
     def _is_made_on_host(self, call: cst.Call, depth: int) -> bool:
-        name = self._module.name_of(call.func)
+        name = self._forest.name_of(call.func)
         if name is None:
             if not isinstance(call.func, cst.Attribute) or call.func.attr.value in _MOVING:
                 return False
-            if self._module.value(call.func).name.startswith("torchvision.transforms."):
+            if self._forest.value(call.func).name.startswith("torchvision.transforms."):
                 return True  # a transform that is an attribute of `self`
             return self._is_on_host(call.func.value, depth)
         if keyword(call, "device") is not None:

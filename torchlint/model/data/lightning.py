@@ -31,23 +31,23 @@ _WRITTEN = (cst.Call, cst.IfExp, cst.Integer, cst.List, cst.SimpleString)
 class Lightning(ForestFact):
     """Answers for one forest."""
 
-    def __init__(self, module: Forest) -> None:
-        self._module = module
+    def __init__(self, forest: Forest) -> None:
+        self._forest = forest
 
     @cached_property
     def trainers(self) -> list[cst.Call]:
         """The calls that create trainers, those on a GPU first."""
-        found = [call.node for call in self._module.calls(_TRAINER)]
+        found = [call.node for call in self._forest.calls(_TRAINER)]
         return sorted(found, key=self.is_on_gpu, reverse=True)
 
     @cached_property
     def hooks(self) -> dict[cst.CSTNode, list[cst.FunctionDef]]:
         """By loader the hooks such as ``train_dataloader`` that return it."""
         found: dict[cst.CSTNode, list[cst.FunctionDef]] = {}
-        for function in self._module.tree.functions:
-            if function.name.value in _HOOKS and self._module.tree.class_of(function) is not None:
-                returned = [item for item in self._module.definitions.returns(function) if item is not None]
-                values = [self._module.values.returned(function), *map(self._module.value, returned)]
+        for function in self._forest.tree.functions:
+            if function.name.value in _HOOKS and self._forest.tree.class_of(function) is not None:
+                returned = [item for item in self._forest.definitions.returns(function) if item is not None]
+                values = [self._forest.values.returned(function), *map(self._forest.value, returned)]
                 parts = [part for value in values for part in (value, value.each or value, *value.elements)]
                 for origin in (origin for part in parts if part.kind is Kind.LOADER for origin in part.origins):
                     if function not in found.setdefault(origin, []):
@@ -56,8 +56,8 @@ class Lightning(ForestFact):
 
     def is_of_lightning(self, hook: cst.FunctionDef) -> bool:
         """Whether the class of a hook is derived from one of Lightning."""
-        owner = self._module.tree.class_of(hook)
-        definitions = self._module.definitions
+        owner = self._forest.tree.class_of(hook)
+        definitions = self._forest.definitions
         return owner is not None and any(
             name.startswith("pytorch_lightning.")
             for item in definitions.lineage(owner)
@@ -70,7 +70,7 @@ class Lightning(ForestFact):
             return frozenset()
         found: frozenset[cst.CSTNode] = frozenset()
         for argument in call.args:
-            value = self._module.value(argument.value)
+            value = self._forest.value(argument.value)
             for part in (value, value.each or value):
                 if part.kind is Kind.LOADER:
                     found |= part.origins
@@ -78,8 +78,8 @@ class Lightning(ForestFact):
 
     def trainer_of(self, func: cst.Attribute) -> cst.Call | None:
         """The call that creates the trainer on which ``fit`` is called."""
-        for origin in sorted(self._module.value(func.value).origins, key=self._module.tree.index):
-            if isinstance(origin, cst.Call) and self._module.name_of(origin.func) == _TRAINER:
+        for origin in sorted(self._forest.value(func.value).origins, key=self._forest.tree.index):
+            if isinstance(origin, cst.Call) and self._forest.name_of(origin.func) == _TRAINER:
                 return origin
         return None
 
@@ -90,14 +90,14 @@ class Lightning(ForestFact):
     @cached_property
     def _fitted(self) -> frozenset[cst.CSTNode]:
         """What the objects are created by whose ``fit`` is called."""
-        owners = (call.receiver for call in self._module.methods("fit"))
-        return frozenset(origin for owner in owners for origin in self._module.value(owner).origins)
+        owners = (call.receiver for call in self._forest.methods("fit"))
+        return frozenset(origin for owner in owners for origin in self._forest.value(owner).origins)
 
     def is_on_gpu(self, trainer: cst.Call) -> bool:
         """Whether a trainer runs on a GPU, if there is one."""
         given = keywords_of(trainer)
         accelerator, gpus = given.get("accelerator"), given.get("gpus")
-        named = self._module.value(accelerator).constant
+        named = self._forest.value(accelerator).constant
         if named in _STRATEGIES:
             return gpus is not None and (self._names_gpus(gpus) or self._is_setting(gpus))
         if accelerator is None and gpus is None:
@@ -108,27 +108,27 @@ class Lightning(ForestFact):
 
     def _chooses_gpu(self, trainer: cst.Call) -> bool:
         """Whether a trainer without arguments about it takes the GPU: one of ``lightning``, not of its predecessor."""
-        imported = self._module.imported_by(self._module.tree.root_of(trainer))
+        imported = self._forest.imported_by(self._forest.tree.root_of(trainer))
         is_new = any(name.partition(".")[0] == "lightning" for name in imported)
         return is_new and not any(item.star for item in trainer.args)
 
     def _is_setting(self, node: cst.BaseExpression) -> bool:
         """Whether ``node`` is a setting of which no value is seen: ``config["gpus"]``."""
-        return isinstance(node, (cst.Attribute, cst.Subscript)) and self._module.fact(Configuration).step(node) is None
+        return isinstance(node, (cst.Attribute, cst.Subscript)) and self._forest.fact(Configuration).step(node) is None
 
     def _is_accelerator(self, node: cst.BaseExpression) -> bool:
         """Whether ``node`` is the name of a GPU, or of whatever accelerator there is."""
-        return self._module.value(node).constant in _ACCELERATORS
+        return self._forest.value(node).constant in _ACCELERATORS
 
     def _names_gpus(self, node: cst.BaseExpression) -> bool:
         """Whether ``node`` is a number of GPUs or a list of them, on one of its paths."""
         return self._on_a_path(node, self._is_gpus)
 
     def _is_gpus(self, node: cst.BaseExpression) -> bool:
-        value = self._module.value(node)
-        if value.constant not in (0, None) or value.kind is Kind.SEQUENCE or self._module.code(node) == "-1":
+        value = self._forest.value(node)
+        if value.constant not in (0, None) or value.kind is Kind.SEQUENCE or self._forest.code(node) == "-1":
             return True
-        return isinstance(node, cst.Call) and self._module.name_of(node.func) in _COUNTS
+        return isinstance(node, cst.Call) and self._forest.name_of(node.func) in _COUNTS
 
     def _on_a_path(self, node: cst.BaseExpression, is_meant: Callable[[cst.BaseExpression], bool]) -> bool:
         """Whether ``is_meant`` is true of ``node``, or of what it is on one of its paths."""
@@ -137,11 +137,11 @@ class Lightning(ForestFact):
         if isinstance(node, cst.IfExp):
             return self._on_a_path(node.body, is_meant) or self._on_a_path(node.orelse, is_meant)
         if isinstance(node, (cst.Attribute, cst.Subscript)):  # `args.gpus`, which is 1 by default
-            given = self._module.fact(Configuration).sources(node)
+            given = self._forest.fact(Configuration).sources(node)
             return given is not None and all(
                 item is not node and self._on_a_path(item, is_meant) for item in given.values
             )
-        bound = self._module.values.reaching.of(node) if isinstance(node, cst.Name) else ()
+        bound = self._forest.values.reaching.of(node) if isinstance(node, cst.Name) else ()
         return any(
             item.kind is BindingKind.ASSIGN
             and not item.path

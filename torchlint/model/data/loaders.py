@@ -18,17 +18,17 @@ _OWN = frozenset({"collate_fn", "worker_init_fn"})
 class Loaders(ForestFact):
     """Answers for one forest."""
 
-    def __init__(self, module: Forest) -> None:
-        self._module = module
-        self._tree = module.tree
+    def __init__(self, forest: Forest) -> None:
+        self._forest = forest
+        self._tree = forest.tree
         self._passes_on: dict[cst.CSTNode, bool] = {}
         self._base_calls: dict[cst.ClassDef, Call | None] = {}
 
     @cached_property
     def calls(self) -> list[Call]:
         """The calls that make loaders, in order, with the parameters of ``DataLoader``."""
-        found = [*self._module.calls(DATA_LOADER)]
-        for made in self._module.constructor_calls(DATA_LOADER) if self._derived else ():
+        found = [*self._forest.calls(DATA_LOADER)]
+        for made in self._forest.constructor_calls(DATA_LOADER) if self._derived else ():
             derived = self.of(made.node)
             if derived is not None and derived.is_of_derived_class:
                 found.append(derived)
@@ -41,7 +41,7 @@ class Loaders(ForestFact):
     def made_by(self) -> dict[Call, list[cst.Call]]:
         """By call of ``super().__init__`` in a class of loaders the calls that make its objects."""
         found: dict[Call, list[cst.Call]] = {}
-        for made in self._module.constructor_calls(DATA_LOADER) if self._derived else ():
+        for made in self._forest.constructor_calls(DATA_LOADER) if self._derived else ():
             loader = self.of(made.node)
             if loader is not None and loader.node is not made.node:
                 found.setdefault(loader, []).append(made.node)
@@ -52,7 +52,7 @@ class Loaders(ForestFact):
         made = self.made_by.get(loader)
         if made is None:
             return [loader]
-        return [Call(node, DATA_LOADER, self._module.keywords, is_of_derived_class=True) for node in made]
+        return [Call(node, DATA_LOADER, self._forest.keywords, is_of_derived_class=True) for node in made]
 
     def within(self, root: cst.CSTNode) -> list[Call]:
         """The calls that make loaders in one file, given by its root."""
@@ -63,13 +63,13 @@ class Loaders(ForestFact):
 
         Where the class chooses the arguments, it is the call of ``super().__init__`` that passes them.
         """
-        if self._module.name_of(node.func) == DATA_LOADER:
-            return self._module.call(node, DATA_LOADER)
+        if self._forest.name_of(node.func) == DATA_LOADER:
+            return self._forest.call(node, DATA_LOADER)
         classes = self._classes_of(node)
         if not classes:
-            return self._module.call(node, DATA_LOADER) if self._is_chosen(node) else None
+            return self._forest.call(node, DATA_LOADER) if self._is_chosen(node) else None
         if all(map(self._is_transparent, classes)):
-            return Call(node, DATA_LOADER, self._module.keywords, is_of_derived_class=True)
+            return Call(node, DATA_LOADER, self._forest.keywords, is_of_derived_class=True)
         return self._base_call(classes[0]) if len(classes) == 1 else None
 
     def restarts_workers(self, loader: Call) -> bool:
@@ -77,17 +77,17 @@ class Loaders(ForestFact):
         return all(
             self._iterates_alike(item)
             for made in self._classes_of(loader.node)
-            for item in self._module.definitions.lineage(made)
+            for item in self._forest.definitions.lineage(made)
         )
 
     def _is_chosen(self, node: cst.Call) -> bool:
         """Whether ``node`` calls a variable that is one of several classes of loaders."""
-        return self._module.name_of(node.func) is None and self._module.definitions.makes_loader(node)
+        return self._forest.name_of(node.func) is None and self._forest.definitions.makes_loader(node)
 
     def _classes_of(self, node: cst.Call) -> list[cst.ClassDef]:
         """The classes of the program that ``node`` makes an object of; empty if it may do anything else."""
-        definitions = self._module.definitions
-        made = definitions.called(node, self._module.values)
+        definitions = self._forest.definitions
+        made = definitions.called(node, self._forest.values)
         if self._is_chosen(node):
             made = [found for item in definitions.choices(node.func) for found in definitions.named(item)]
         classes = [item for item in made if isinstance(item, cst.ClassDef)]
@@ -102,25 +102,25 @@ class Loaders(ForestFact):
         return self._base_calls[definition]
 
     def _find_base_call(self, definition: cst.ClassDef) -> Call | None:
-        lineage = self._module.definitions.lineage(definition)
+        lineage = self._forest.definitions.lineage(definition)
         if not all(map(self._iterates_alike, lineage)):
             return None
         choosing = [item for item in lineage if not self._passes_arguments_on(item)]
-        if not choosing or DATA_LOADER not in self._module.definitions.base_names(choosing[-1]):
+        if not choosing or DATA_LOADER not in self._forest.definitions.base_names(choosing[-1]):
             return None
         last = choosing[-1]
         if last is not definition:
             return self._base_call(last)
         constructor = self._tree.own_method(last, "__init__")
         above = [] if constructor is None else self._constructions(constructor)
-        return Call(above[0], DATA_LOADER, self._module.keywords) if len(above) == 1 else None
+        return Call(above[0], DATA_LOADER, self._forest.keywords) if len(above) == 1 else None
 
     def _constructions(self, constructor: cst.FunctionDef) -> list[cst.Call]:
         return [call for call in self._tree.calls_in(constructor.body) if is_super_call(call, "__init__")]
 
     @cached_property
     def _derived(self) -> list[cst.ClassDef]:
-        return [item for item in self._tree.classes if DATA_LOADER in self._module.definitions.base_names(item)]
+        return [item for item in self._tree.classes if DATA_LOADER in self._forest.definitions.base_names(item)]
 
     def _is_transparent(self, definition: cst.ClassDef) -> bool:
         """Whether objects of a class load as a ``DataLoader`` with the same arguments does."""
@@ -128,7 +128,7 @@ class Loaders(ForestFact):
         if known is None:
             known = self._passes_on[definition] = definition in self._derived and all(
                 self._passes_arguments_on(item) and (self._iterates_alike(item) or self._yields_batches(item))
-                for item in self._module.definitions.lineage(definition)
+                for item in self._forest.definitions.lineage(definition)
             )
         return known
 
@@ -176,9 +176,9 @@ class Loaders(ForestFact):
         if "__iter__" not in self._tree.scopes[definition].bindings:
             return True
         method = self._tree.own_method(definition, "__iter__")
-        if method is None or self._module.definitions.yields(method):
+        if method is None or self._forest.definitions.yields(method):
             return False
-        returned = self._module.definitions.returns(method)
+        returned = self._forest.definitions.returns(method)
         return len(returned) == 1 and any(
             isinstance(returned[0], cst.Call) and is_super_call(call, "__iter__")
             for call in self._tree.calls_in(method.body)
@@ -188,7 +188,7 @@ class Loaders(ForestFact):
     def _yields_batches(self, definition: cst.ClassDef) -> bool:
         """Whether a class yields the batches of an iterator that it keeps: ``yield next(self.iterator)``."""
         method = self._tree.own_method(definition, "__iter__")
-        yielded = self._module.definitions.yields(method) if method is not None else []
+        yielded = self._forest.definitions.yields(method) if method is not None else []
         return bool(yielded) and all(
-            isinstance(item, cst.Call) and self._module.name_of(item.func) == "builtins.next" for item in yielded
+            isinstance(item, cst.Call) and self._forest.name_of(item.func) == "builtins.next" for item in yielded
         )

@@ -52,12 +52,12 @@ class Consumer:
 class Loading(ForestFact):
     """Answers about the loaders of one forest."""
 
-    def __init__(self, module: Forest) -> None:
-        self._module = module
-        self._tree = module.tree
-        self._values = module.values
-        self._datasets = module.fact(Datasets)
-        self._lightning = module.fact(Lightning)
+    def __init__(self, forest: Forest) -> None:
+        self._forest = forest
+        self._tree = forest.tree
+        self._values = forest.values
+        self._datasets = forest.fact(Datasets)
+        self._lightning = forest.fact(Lightning)
         self._consumers: dict[cst.CSTNode, list[Consumer]] = {}
         self._networks_in: dict[tuple[cst.CSTNode, cst.Call], cst.Call | None] = {}
 
@@ -70,7 +70,7 @@ class Loading(ForestFact):
         return self._consumers[loader.node]
 
     def _find_consumers(self, loader: Call) -> Iterator[Consumer]:
-        if not self._module.fact(Purposes).is_test(loader.node):
+        if not self._forest.fact(Purposes).is_test(loader.node):
             for node in self._consuming_places.get(loader.node, ()):
                 if not self._is_preview(node):
                     yield self._consumer(loader.node, node)
@@ -80,17 +80,17 @@ class Loading(ForestFact):
         if isinstance(node, cst.For):
             last = node.body.body[-1] if isinstance(node.body, cst.IndentedBlock) and node.body.body else None
             return isinstance(last, cst.SimpleStatementLine) and isinstance(last.body[-1], cst.Break)
-        if not isinstance(node, cst.Call) or not node.args or self._module.name_of(node.func) != "builtins.next":
+        if not isinstance(node, cst.Call) or not node.args or self._forest.name_of(node.func) != "builtins.next":
             return False
         iterator = node.args[0].value
-        fresh = isinstance(iterator, cst.Call) and self._module.name_of(iterator.func) in (
+        fresh = isinstance(iterator, cst.Call) and self._forest.name_of(iterator.func) in (
             "builtins.iter",
             "builtins.enumerate",
         )
-        function = self._module.function_of(node)
+        function = self._forest.function_of(node)
         return fresh and not any(
-            self._module.fact(Loops).around(place)
-            for place in (node, *(self._module.callers(function).calls if function is not None else ()))
+            self._forest.fact(Loops).around(place)
+            for place in (node, *(self._forest.callers(function).calls if function is not None else ()))
         )
 
     def feeds_network(self, loader: Call) -> Consumer | None:
@@ -98,10 +98,10 @@ class Loading(ForestFact):
         return next((consumer for consumer in self.consumers(loader) if consumer.forward is not None), None)
 
     def _consumer(self, loader: cst.Call, node: cst.CSTNode) -> Consumer:
-        if isinstance(node, cst.Call) and self._module.value(node).role is not Role.BATCH:
+        if isinstance(node, cst.Call) and self._forest.value(node).role is not Role.BATCH:
             return Consumer(node, node)  # a trainer's fit
         loop = node if isinstance(node, (cst.For, cst.While)) else None
-        around = loop or next((item.node for item in self._module.fact(Loops).around(node)), None)
+        around = loop or next((item.node for item in self._forest.fact(Loops).around(node)), None)
         forward = None
         if around is not None:
             if (around, loader) not in self._networks_in:
@@ -119,7 +119,7 @@ class Loading(ForestFact):
         for call in calls:
             if self._runs_network(call):
                 return call
-            for definition in self._module.definitions.called(call, self._values):
+            for definition in self._forest.definitions.called(call, self._values):
                 if isinstance(definition, cst.FunctionDef) and any(
                     self._runs_network(inner) for inner in self._tree.calls_in(definition.body)
                 ):
@@ -127,24 +127,24 @@ class Loading(ForestFact):
         return None
 
     def _runs_network(self, call: cst.Call) -> bool:
-        return loops.is_backward(call) or loops.is_step(call) or self._module.fact(Networks).is_forward(call)
+        return loops.is_backward(call) or loops.is_step(call) or self._forest.fact(Networks).is_forward(call)
 
     @cached_property
     def _consuming_places(self) -> dict[cst.CSTNode, list[cst.CSTNode]]:
         """For each loader the loops, comprehensions, ``next`` calls and trainers that take its batches."""
         found: dict[cst.CSTNode, list[cst.CSTNode]] = defaultdict(list)
-        for loop in self._module.fact(Loops).all():
+        for loop in self._forest.fact(Loops).all():
             for origin in loop.loaders:
                 found[origin].append(loop.node)
         for node in self._tree.scopes:
             if isinstance(node, (cst.ListComp, cst.SetComp, cst.GeneratorExp, cst.DictComp)):
-                for origin in batch_origins(iterated(self._module.value(node.for_in.iter))):
+                for origin in batch_origins(iterated(self._forest.value(node.for_in.iter))):
                     found[origin].append(node)
         for call in self._tree.calls:
             func = call.func
             last = called_name(call)
             if last in ("next", "__next__"):
-                for origin in batch_origins(self._module.value(call)):
+                for origin in batch_origins(self._forest.value(call)):
                     found[origin].append(call)
             elif last in FITS and isinstance(func, cst.Attribute):
                 for origin in self._lightning.taken_by(call, func):
@@ -152,7 +152,7 @@ class Loading(ForestFact):
         for origin in self._lightning.hooks:
             found[origin] += self._lightning.trainers
         for run, data in self._values.engines.runs:
-            for origin in batch_origins(iterated(self._module.value(data))):
+            for origin in batch_origins(iterated(self._forest.value(data))):
                 found[origin].append(run)
         return self._with_base_calls(found)
 
@@ -167,14 +167,14 @@ class Loading(ForestFact):
 
     def _run_on(self, call: cst.Call) -> frozenset[cst.CSTNode]:
         """The loaders whose batches ``call`` runs a network on."""
-        if not call.args or not (self._module.fact(Networks).is_forward(call) or self._asks_network(call)):
+        if not call.args or not (self._forest.fact(Networks).is_forward(call) or self._asks_network(call)):
             return frozenset()
-        return frozenset().union(*(batch_origins(self._module.value(item.value)) for item in call.args))
+        return frozenset().union(*(batch_origins(self._forest.value(item.value)) for item in call.args))
 
     @cached_property
     def _made_by(self) -> dict[cst.CSTNode, list[cst.Call]]:
         """For each call of ``super().__init__`` that makes loaders the calls that create their objects."""
-        return {loader.node: made for loader, made in self._module.fact(Loaders).made_by.items()}
+        return {loader.node: made for loader, made in self._forest.fact(Loaders).made_by.items()}
 
     def _with_base_calls(self, found: dict[cst.CSTNode, list[T]]) -> dict[cst.CSTNode, list[T]]:
         """What is known of the objects of a class, for the call of ``super().__init__`` that makes them loaders."""
@@ -184,7 +184,7 @@ class Loading(ForestFact):
 
     def _asks_network(self, call: cst.Call) -> bool:
         """`model.generate(...)`, `model.encode(...)`: a method of a network, given a batch."""
-        return isinstance(call.func, cst.Attribute) and self._module.value(call.func.value).kind is Kind.MODULE
+        return isinstance(call.func, cst.Attribute) and self._forest.value(call.func.value).kind is Kind.MODULE
 
     # -- to CUDA
 
@@ -198,7 +198,7 @@ class Loading(ForestFact):
         One at every step, if there is any. None if only labels are copied, which are a few numbers each, or graphs of
         DGL, which are not pinned; if these contain the features, the other parts are small.
         """
-        parts_of = self._module.fact(BatchParts)
+        parts_of = self._forest.fact(BatchParts)
         transfers = self.transfers(loader)
         if any(map(parts_of.is_of_graph_with_features, transfers)):
             return None
@@ -208,7 +208,7 @@ class Loading(ForestFact):
         is_each = any(isinstance(self._tree.function_of(call), cst.Lambda) for call in found)  # of `map(..., batch)`
         if (len(set(cast)) > 1 or is_each) and 2 * len(cast) > len(parts):
             return None  # a dataset of 64-bit numbers: the casts make new tensors, which are not pinned
-        return next((call for call in found if self._module.fact(Loops).hot(call)), next(iter(found), None))
+        return next((call for call in found if self._forest.fact(Loops).hot(call)), next(iter(found), None))
 
     @cached_property
     def _transfers(self) -> dict[cst.CSTNode, list[cst.Call]]:
@@ -227,13 +227,13 @@ class Loading(ForestFact):
         if isinstance(func, cst.Attribute):
             attr = func.attr.value
             if attr in ("to", "cuda", "type"):
-                parts = self._module.fact(BatchParts)
-                origins = batch_origins(self._module.value(func.value)) or self.given_to_network(func.value)
+                parts = self._forest.fact(BatchParts)
+                origins = batch_origins(self._forest.value(func.value)) or self.given_to_network(func.value)
                 origins = origins or parts.given(func.value)
-                moved = bool(origins) and self._module.fact(Devices).is_move_to_cuda(call)
+                moved = bool(origins) and self._forest.fact(Devices).is_move_to_cuda(call)
                 return origins if moved and parts.may_be_part(func.value) else nothing
-            if attr == "copy_" and call.args and self._module.value(func.value).device is Device.CUDA:
-                return batch_origins(self._module.value(call.args[0].value))
+            if attr == "copy_" and call.args and self._forest.value(func.value).device is Device.CUDA:
+                return batch_origins(self._forest.value(call.args[0].value))
             if attr in FITS:
                 trainer = self._lightning.trainer_of(func)
                 is_moved = trainer is not None and self._lightning.is_on_gpu(trainer)
@@ -245,13 +245,13 @@ class Loading(ForestFact):
             and _MOVERS.search(name)
             and not self._moves_new_tensors(call)
         ):
-            origins = batch_origins(self._module.value(call.args[0].value))
+            origins = batch_origins(self._forest.value(call.args[0].value))
             devices = [argument.value for argument in call.args[1:]]
             if origins and (any(self._is_cuda(node) for node in devices) or "cuda" in name):
                 return origins
         elif name.endswith(("Loader", "DL", "Prefetcher", "prefetcher")) and len(call.args) > 1:
             if any(self._is_cuda(argument.value) for argument in call.args[1:]):
-                value = self._module.value(call.args[0].value)
+                value = self._forest.value(call.args[0].value)
                 return value.origins if value.kind is Kind.LOADER else nothing
         return nothing
 
@@ -272,8 +272,8 @@ class Loading(ForestFact):
         if method is None or param is None or self._tree.class_of(method) is None:
             return frozenset()
         found: set[cst.CSTNode] = set()
-        for given in self._module.fact(Dispatch).arguments_for(method, param):
-            value = self._module.value(given)
+        for given in self._forest.fact(Dispatch).arguments_for(method, param):
+            value = self._forest.value(given)
             if value.kind is Kind.BATCH and value.device is None:
                 found |= value.origins
             elif value.kind is Kind.UNKNOWN and depth > 0:
@@ -284,16 +284,16 @@ class Loading(ForestFact):
         """Whether a function of the program makes the tensors that it moves: batches of arrays are never pinned."""
         moved = [
             move.func.value
-            for function in self._module.definitions.called(call, self._values)
+            for function in self._forest.definitions.called(call, self._values)
             for move in self._tree.calls_in(function)
             if isinstance(move.func, cst.Attribute) and move.func.attr.value in ("to", "cuda")
         ]
         return bool(moved) and all(
-            any(self._module.name_of(inner.func) in _MAKING for inner in self._tree.calls_in(item)) for item in moved
+            any(self._forest.name_of(inner.func) in _MAKING for inner in self._tree.calls_in(item)) for item in moved
         )
 
     def _is_cuda(self, node: cst.BaseExpression) -> bool:
-        return named_device(self._module.value(node)) is Device.CUDA
+        return named_device(self._forest.value(node)) is Device.CUDA
 
     # -- the dataset
 
@@ -308,10 +308,10 @@ class Loading(ForestFact):
     @cached_property
     def _loaders_of(self) -> dict[cst.ClassDef, list[Call]]:
         found: dict[cst.ClassDef, list[Call]] = defaultdict(list)
-        for loader in self._module.fact(Loaders).calls:
-            definition = self._module.value(self.dataset(loader)).definition
+        for loader in self._forest.fact(Loaders).calls:
+            definition = self._forest.value(self.dataset(loader)).definition
             if definition is not None:
-                for item in self._module.definitions.lineage(definition):
+                for item in self._forest.definitions.lineage(definition):
                     found[item].append(loader)
         return found
 
@@ -319,7 +319,7 @@ class Loading(ForestFact):
         """What the loader's dataset, transforms and collate function do on CUDA, as far as the file shows them."""
         found: list[CudaWork] = []
         dataset = self.dataset(loader)
-        value = self._module.value(dataset)
+        value = self._forest.value(dataset)
         if isinstance(value.definition, cst.ClassDef) and value.kind is not Kind.CLASS:
             for method in self._datasets.item_functions(value.definition):
                 found += self._datasets.cuda_work(method, ItemRole.DATASET)
@@ -349,9 +349,9 @@ class Loading(ForestFact):
             if made.kind is Kind.DATASET and made.sure:
                 for method in self._datasets.item_functions(definition):
                     found.update((work.node, work) for work in self._datasets.cuda_work(method, ItemRole.DATASET))
-        for loader in self._module.fact(Loaders).calls:
+        for loader in self._forest.fact(Loaders).calls:
             # A function that selects from data on the GPU, by positions, has no batch to copy.
-            on_gpu = self._module.fact(Memory).is_counted(self.dataset(loader)) and not self._has_workers(loader)
+            on_gpu = self._forest.fact(Memory).is_counted(self.dataset(loader)) and not self._has_workers(loader)
             works = self.cuda_work(loader)
             found.update((work.node, work) for work in works if not (on_gpu and work.role is ItemRole.COLLATE))
         return sorted(found.values(), key=lambda work: self._tree.index(work.node))
@@ -363,7 +363,7 @@ class Loading(ForestFact):
     def yields_host_tensors(self, loader: Call) -> bool:
         """Whether the file shows that the loader's batches are tensors on the host, as its own collation makes them."""
         collate = loader.argument("collate_fn")
-        host_data = self._module.fact(HostData)
+        host_data = self._forest.fact(HostData)
         collates = [] if collate.absent else self._datasets.collates(collate.value)
         if loader.opaque or not (collate.absent or collates) or not all(map(host_data.is_plain, collates)):
             return False
@@ -380,18 +380,18 @@ class Loading(ForestFact):
             return None
         if not self._datasets.sharded(dataset) or self.yields_cuda(loader):
             return None
-        if self._module.fact(Memory).holds(dataset) and not self._datasets.collation_reads_files(loader):
+        if self._forest.fact(Memory).holds(dataset) and not self._datasets.collation_reads_files(loader):
             return None
-        is_copied = bool(self.transfers(loader)) and not self._module.is_in_guard(loader.node)
+        is_copied = bool(self.transfers(loader)) and not self._forest.is_in_guard(loader.node)
         copied = self.consumers(loader) if is_copied else ()
         return self.feeds_network(loader) or next(iter(copied), None)
 
     def _uses_gpu(self, loader: Call) -> bool:
-        return self._module.fact(Devices).uses_cuda or self._gpu_by_library or bool(self.transfers(loader))
+        return self._forest.fact(Devices).uses_cuda or self._gpu_by_library or bool(self.transfers(loader))
 
     @cached_property
     def _gpu_by_library(self) -> bool:
         """Whether a library that finds the GPU by itself runs the network."""
         if self._lightning.trainers:
             return self._lightning.is_on_gpu(self._lightning.trainers[0])
-        return self._module.fact(Devices).uses_trainer
+        return self._forest.fact(Devices).uses_trainer

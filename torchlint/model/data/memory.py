@@ -56,25 +56,25 @@ _ARITHMETIC = ("math.", "random.", "torch.matmul")
 class Memory(ForestFact):
     """Answers about the datasets of one forest."""
 
-    def __init__(self, module: Forest) -> None:
-        self._module = module
-        self._tree = module.tree
+    def __init__(self, forest: Forest) -> None:
+        self._forest = forest
+        self._tree = forest.tree
         self._asked: list[cst.CSTNode | None] = []  #: the classes of datasets within which one is looked at
 
     def is_counted(self, dataset: cst.BaseExpression | None) -> bool:
         """Whether the items are only numbers: ``range(n)``, ``list(range(n))``."""
         if isinstance(dataset, cst.Name):
-            reached = self._module.values.reaching.of(dataset)
+            reached = self._forest.values.reaching.of(dataset)
             dataset = reached[0].value if len(reached) == 1 and not reached[0].path else None
-        while isinstance(dataset, cst.Call) and dataset.args and self._module.name_of(dataset.func) == "builtins.list":
+        while isinstance(dataset, cst.Call) and dataset.args and self._forest.name_of(dataset.func) == "builtins.list":
             dataset = dataset.args[0].value
-        return isinstance(dataset, cst.Call) and self._module.name_of(dataset.func) == "builtins.range"
+        return isinstance(dataset, cst.Call) and self._forest.name_of(dataset.func) == "builtins.range"
 
     def holds(self, dataset: cst.BaseExpression | None) -> bool:
         """Whether the items surely cost little: tensors, lists, a class that only indexes, or that has but a few."""
-        if isinstance(dataset, cst.Subscript) and any(map(self.holds, self._module.definitions.items.of(dataset))):
+        if isinstance(dataset, cst.Subscript) and any(map(self.holds, self._forest.definitions.items.of(dataset))):
             return True  # `datasets[split] = TensorDataset(...)`
-        value = self._module.value(dataset)
+        value = self._forest.value(dataset)
         if value.kind in (Kind.TENSOR, Kind.ARRAY) or value.elements:
             return True
         if value.kind is Kind.SEQUENCE and value.each is not None and value.each.kind in _ITEMS:
@@ -82,33 +82,33 @@ class Memory(ForestFact):
         if value.name in knowledge.IN_MEMORY_DATASETS or self._is_loaded_whole(dataset):
             return True
         if isinstance(value.definition, cst.ClassDef) and value.kind is not Kind.CLASS:
-            method = self._module.definitions.method(value.definition, "__getitem__")
+            method = self._forest.definitions.method(value.definition, "__getitem__")
             if method is None:
-                graphs = self._module.definitions.method(value.definition, "get")  # which those of PyG define
+                graphs = self._forest.definitions.method(value.definition, "get")  # which those of PyG define
                 is_list = graphs is not None and self._only_indexes(graphs, value.definition, [])
                 return is_list or self._keeps_graphs(value.definition)
-            made = self._module.fact(Datasets).constructions(dataset)
+            made = self._forest.fact(Datasets).constructions(dataset)
             return self._only_indexes(method, value.definition, made) or self._is_handful(value.definition)
         # most datasets of PyG are in memory: an unknown dataset of a program that uses it may be
-        return self._module.imports("torch_geometric")
+        return self._forest.imports("torch_geometric")
 
     def _keeps_graphs(self, definition: cst.ClassDef) -> bool:
         """Whether a class is one of the datasets of PyG that are in memory, which most of them are."""
         return any(
             name.startswith("torch_geometric.datasets.") or name.endswith("InMemoryDataset")
-            for name in self._module.definitions.base_names(definition)
+            for name in self._forest.definitions.base_names(definition)
         )
 
     def _is_loaded_whole(self, dataset: cst.BaseExpression | None) -> bool:
         """Whether the dataset is the content of one file: ``torch.load("items.pt")``."""
-        made = [self._module.name_of(call.func) for call in self._module.fact(Datasets).constructions(dataset)]
+        made = [self._forest.name_of(call.func) for call in self._forest.fact(Datasets).constructions(dataset)]
         return bool(made) and all(name in ("torch.load", "numpy.load", "pickle.load", "joblib.load") for name in made)
 
     def _is_handful(self, definition: cst.ClassDef) -> bool:
         """Whether the class says that it has only a few items: ``def __len__(self): return 4``."""
-        method = self._module.definitions.method(definition, "__len__")
-        lengths = self._module.definitions.returns(method) if method is not None else []
-        constants = [self._module.value(item).constant for item in lengths]
+        method = self._forest.definitions.method(definition, "__len__")
+        lengths = self._forest.definitions.returns(method) if method is not None else []
+        constants = [self._forest.value(item).constant for item in lengths]
         return bool(constants) and all(isinstance(item, int) and item <= _HANDFUL for item in constants)
 
     def _only_indexes(self, method: cst.FunctionDef, definition: cst.ClassDef, made: list[cst.Call]) -> bool:
@@ -126,10 +126,10 @@ class Memory(ForestFact):
         """Whether ``node`` is a file, or another dataset, ``self.dataset[index]``, that is known and not in memory."""
         if self._is_file(node):
             return True
-        value = self._module.value(node) if isinstance(node, cst.Attribute) else UNKNOWN
+        value = self._forest.value(node) if isinstance(node, cst.Attribute) else UNKNOWN
         definition = value.definition
         if isinstance(definition, cst.ClassDef):
-            is_dataset = self._module.definitions.method(definition, "__getitem__") is not None
+            is_dataset = self._forest.definitions.method(definition, "__getitem__") is not None
         else:
             is_dataset = value.kind is Kind.DATASET and value.sure and bool(value.name)
         if not is_dataset or value.kind is Kind.CLASS or definition in self._asked:
@@ -142,24 +142,24 @@ class Memory(ForestFact):
 
     def _is_file(self, node: cst.BaseExpression) -> bool:
         """Whether ``node`` is set to an open file, or to an array in one: ``h5py.File(path)["images"]``."""
-        sources = self._module.written.sources(node) if isinstance(node, (cst.Name, cst.Attribute)) else None
+        sources = self._forest.written.sources(node) if isinstance(node, (cst.Name, cst.Attribute)) else None
         return any(self.opens(value) for value in (sources.values if sources is not None else ()))
 
     def opens(self, node: cst.BaseExpression) -> bool:
         """Whether ``node`` opens a file of arrays, and takes at most an array of it, which stays in the file."""
         while isinstance(node, cst.Subscript) and isinstance(index_of(node), (cst.SimpleString, cst.Name)):
             node = node.value
-        return isinstance(node, cst.Call) and self._module.name_of(node.func) in _FILES
+        return isinstance(node, cst.Call) and self._forest.name_of(node.func) in _FILES
 
     def _converts(self, call: cst.Call) -> bool:
-        name = self._module.name_of(call.func)
+        name = self._forest.name_of(call.func)
         if name is not None:
             return name in _CONVERTERS
         return isinstance(call.func, cst.Attribute) and call.func.attr.value in _CONVERSIONS
 
     def _is_small_transform(self, func: cst.BaseExpression, definition: cst.ClassDef, made: list[cst.Call]) -> bool:
         """Whether ``func`` is a ``self.transform`` that is None, or computes little, in all datasets that are made."""
-        init = self._module.definitions.method(definition, "__init__")
+        init = self._forest.definitions.method(definition, "__init__")
         if init is None or not is_attribute_of_self(func):
             return False
         kept = [binding.value for binding in self._tree.scopes[definition].attributes.get(func.attr.value, ())]
@@ -167,17 +167,17 @@ class Memory(ForestFact):
         param = next((item for item in parameters_of(init) if [item.name.value] == names), None)
         if param is None:
             return False
-        given = [self._module.definitions.argument_of(call, init, param) or param.default for call in made]
+        given = [self._forest.definitions.argument_of(call, init, param) or param.default for call in made]
         return bool(given) and all(item is not None and self._computes_little(item) for item in given)
 
     def _computes_little(self, function: cst.BaseExpression, depth: int = 2) -> bool:
         """Whether ``function`` is None or a function of the program that only computes with a few numbers."""
-        value = self._module.value(function)
+        value = self._forest.value(function)
         if value.kind is Kind.NONE:
             return True
         body = value.definition
         if isinstance(body, cst.ClassDef):
-            body = self._module.definitions.method(body, "__init__" if value.kind is Kind.CLASS else "__call__")
+            body = self._forest.definitions.method(body, "__init__" if value.kind is Kind.CLASS else "__call__")
             if body is None:
                 return value.kind is Kind.CLASS
         return (
@@ -185,7 +185,7 @@ class Memory(ForestFact):
             and value.sure
             and all(
                 self._converts(call)
-                or (self._module.name_of(call.func) or "").startswith(_ARITHMETIC)
+                or (self._forest.name_of(call.func) or "").startswith(_ARITHMETIC)
                 or (depth > 0 and self._computes_little(call.func, depth - 1))
                 for call in self._tree.calls_in(body.body)
             )

@@ -38,14 +38,14 @@ class Autocast:
 class Autocasts(ForestFact):
     """Answers for one forest."""
 
-    def __init__(self, module: Forest) -> None:
-        self._module = module
+    def __init__(self, forest: Forest) -> None:
+        self._forest = forest
         self._running: set[cst.CSTNode] = set()
 
     @cached_property
     def all(self) -> list[Autocast]:
         """The calls of torch's autocast, in order; ``autocast(enabled=False)`` too."""
-        return [self._described(call) for call in self._module.calls(*knowledge.AUTOCASTS)]
+        return [self._described(call) for call in self._forest.calls(*knowledge.AUTOCASTS)]
 
     @cached_property
     def _by_call(self) -> dict[cst.CSTNode, Autocast]:
@@ -54,32 +54,32 @@ class Autocasts(ForestFact):
     @cached_property
     def others(self) -> bool:
         """Whether the file may enter an autocast that is not among ``all``: another file's, or one in a variable."""
-        module = self._module
+        forest = self._forest
         called = {found.call.node.func for found in self.all}
-        names = [node for nodes in module.tree.names.values() for node in nodes]
-        for node in (*names, *module.tree.attributes):
-            if node not in called and module.names.alternatives(node) & knowledge.AUTOCASTS:
+        names = [node for nodes in forest.tree.names.values() for node in nodes]
+        for node in (*names, *forest.tree.attributes):
+            if node not in called and forest.names.alternatives(node) & knowledge.AUTOCASTS:
                 return True  # passed on, or under a name that may be something else
-        for call in module.tree.calls_where(lambda name: "autocast" in name):
+        for call in forest.tree.calls_where(lambda name: "autocast" in name):
             if last_name(call.func) and call.func not in called:
-                if not module.definitions.called(call, module.values):
+                if not forest.definitions.called(call, forest.values):
                     return True
-        managers = (item.item for node in module.tree.withs for item in node.items)
-        return any(_HELD.search(last_name(manager)) and not module.value(manager) for manager in managers)
+        managers = (item.item for node in forest.tree.withs for item in node.items)
+        return any(_HELD.search(last_name(manager)) and not forest.value(manager) for manager in managers)
 
     def around(self, node: cst.CSTNode) -> Autocast | None:
         """The innermost of them around ``node``: entered by a ``with``, or on its function."""
         known = self._by_call
         if not known:
             return None
-        for above, child in climb(self._module.tree, node):
+        for above, child in climb(self._forest.tree, node):
             managers: list[cst.CSTNode] = []
             if isinstance(above, cst.With) and child is above.body:
                 managers = [item.item for item in reversed(above.items)]
             elif isinstance(above, cst.FunctionDef) and child is above.body:
                 managers = [item.decorator for item in above.decorators]
             for manager in managers:
-                made = self._module.value(manager)
+                made = self._forest.value(manager)
                 for call in {manager} | (set(made.origins) if made.kind is Kind.CONTEXT else set()):
                     if call in known:
                         return known[call]
@@ -100,7 +100,7 @@ class Autocasts(ForestFact):
 
     def _is_on(self, node: cst.CSTNode, depth: int) -> bool:
         function: cst.FunctionDef | None = None
-        for above, child in climb(self._module.tree, node):
+        for above, child in climb(self._forest.tree, node):
             if type(above) is cst.With and any(self._is_autocast(item.item) for item in above.items):
                 return True
             if type(above) is cst.FunctionDef and child is above.body:
@@ -114,41 +114,41 @@ class Autocasts(ForestFact):
             return False
         self._running.add(function)
         try:
-            callers = self._module.callers(function).calls
+            callers = self._forest.callers(function).calls
             return any(self._is_on(call, depth - 1) for call in callers)
         finally:
             self._running.discard(function)
 
     def _is_autocast(self, node: cst.CSTNode) -> bool:
-        target = self._module.callee(node)
-        if any(self._module.names.alternatives(item) & knowledge.AUTOCASTS for item in self._choices(target)):
+        target = self._forest.callee(node)
+        if any(self._forest.names.alternatives(item) & knowledge.AUTOCASTS for item in self._choices(target)):
             return True
         if "autocast" in last_name(target):
             return True
-        return isinstance(node, (cst.Name, cst.Attribute)) and "autocast" in self._module.value(node).name
+        return isinstance(node, (cst.Name, cst.Attribute)) and "autocast" in self._forest.value(node).name
 
     def _choices(self, target: cst.CSTNode) -> tuple[cst.CSTNode, ...]:
         """``autocast`` and ``nullcontext`` of ``amp = autocast if args.amp else nullcontext``; any other as it is."""
-        chosen = self._module.values.reaching.assigned(target)
+        chosen = self._forest.values.reaching.assigned(target)
         return (chosen.body, chosen.orelse) if isinstance(chosen, cst.IfExp) else (target,)
 
     def _described(self, call: Call) -> Autocast:
-        module = self._module
+        forest = self._forest
         if ".cuda." in call.name or ".cpu." in call.name:
             device: Device | None = Device.CUDA if ".cuda." in call.name else Device.CPU
         else:
-            given = module.value(call.argument("device_type").value)
+            given = forest.value(call.argument("device_type").value)
             device = Device.named(given.constant) if isinstance(given.constant, str) else given.device
         dtype = call.argument("dtype")
         if dtype.value is not None and dtype.literal() != "None":
-            name = module.name_of(dtype.value) or ""  # of a parameter only its default would be seen
+            name = forest.name_of(dtype.value) or ""  # of a parameter only its default would be seen
         else:
             name = "" if call.opaque else _DEFAULTS.get(device, "")
         enabled = call.argument("enabled")
         switch: bool | str = True
         if enabled.value is not None:
             literal = enabled.literal()
-            switch = literal == "True" if literal in ("True", "False") else module.code(enabled.value)
+            switch = literal == "True" if literal in ("True", "False") else forest.code(enabled.value)
         elif not enabled.absent:
             switch = "**"
         return Autocast(call, device, name, switch)

@@ -28,24 +28,24 @@ _VARYING = re.compile(
 class Convolutions(ForestFact):
     """Answers for one forest."""
 
-    def __init__(self, module: Forest) -> None:
-        self._module = module
+    def __init__(self, forest: Forest) -> None:
+        self._forest = forest
 
     @cached_property
     def forwards(self) -> list[tuple[cst.Call, Layers]]:
         """The first forward of each convolutional network in each loop on CUDA, with what the network is made of."""
-        module = self._module
-        if not module.fact(Devices).uses_cuda:
+        forest = self._forest
+        if not forest.fact(Devices).uses_cuda:
             return []
         found: list[tuple[cst.Call, Layers]] = []
         seen: set[tuple[cst.CSTNode, str]] = set()
-        for call in module.tree.calls:
-            loops = module.fact(Loops).around(call)
-            if not loops or not module.fact(Networks).runs_network(call):
+        for call in forest.tree.calls:
+            loops = forest.fact(Loops).around(call)
+            if not loops or not forest.fact(Networks).runs_network(call):
                 continue
-            network = module.fact(Networks).network_of(call)
-            layers = module.fact(NetworkLayers).of(network)
-            key = (loops[-1].node, module.code(network))
+            network = forest.fact(Networks).network_of(call)
+            layers = forest.fact(NetworkLayers).of(network)
+            key = (loops[-1].node, forest.code(network))
             if layers is not None and layers.convolves and key not in seen:
                 seen.add(key)
                 found.append((call, layers))
@@ -54,16 +54,16 @@ class Convolutions(ForestFact):
     @cached_property
     def varies(self) -> bool:
         """Whether a name in the file says that sizes differ."""
-        return any(_VARYING.search(word) for word in (*self._module.tree.names, *self._module.tree.attributes_by_name))
+        return any(_VARYING.search(word) for word in (*self._forest.tree.names, *self._forest.tree.attributes_by_name))
 
     @cached_property
     def one_size(self) -> cst.Call | None:
         """What shows that all images have one size: a transform, or a data set; None if they may differ."""
-        module = self._module
+        forest = self._forest
         if self.varies:
             return None
-        for call in module.tree.calls:
-            name = module.name_of(call.func) or ""
+        for call in forest.tree.calls:
+            name = forest.name_of(call.func) or ""
             last = last_part(name)
             if name.startswith("torchvision.datasets.") and last in _EQUAL:
                 return call
@@ -75,21 +75,21 @@ class Convolutions(ForestFact):
     @cached_property
     def chooses_format(self) -> bool:
         """Whether the file speaks of a memory format."""
-        tree = self._module.tree
+        tree = self._forest.tree
         words = (*tree.names, *tree.attributes_by_name, *tree.keywords)
         return any("memory_format" in word or "channels_last" in word or "nhwc" in word.lower() for word in words)
 
     @cached_property
     def sets_tuning(self) -> bool:
         """Whether the file sets, or reads, what has cuDNN look for the fastest kernels."""
-        tree = self._module.tree
+        tree = self._forest.tree
         if "benchmark" in tree.keywords:
             return True
         uses = tree.attributes_named("benchmark")
         return any((dotted_name(node.value) or "").endswith("cudnn") for node in uses)
 
     def _attributes(self) -> Iterator[str]:
-        return (node.attr.value for node in self._module.tree.attributes)
+        return (node.attr.value for node in self._forest.tree.attributes)
 
     def _is_pair(self, call: cst.Call) -> bool:
         """``Resize((224, 224))``; of one number, only the shorter side gets it."""

@@ -68,13 +68,13 @@ class Layers:
 class NetworkLayers(ForestFact):
     """Answers for one forest."""
 
-    def __init__(self, module: Forest) -> None:
-        self._module = module
+    def __init__(self, forest: Forest) -> None:
+        self._forest = forest
         self._known: dict[frozenset[cst.CSTNode], Layers] = {}
 
     def of(self, network: cst.BaseExpression) -> Layers | None:
         """What ``network`` is made of; None if it is not seen where it comes from."""
-        value = self._module.value(network)
+        value = self._forest.value(network)
         made: frozenset[cst.CSTNode] = value.origins
         if not made and isinstance(value.definition, cst.ClassDef):
             made = frozenset({value.definition})
@@ -82,27 +82,27 @@ class NetworkLayers(ForestFact):
             return None
         if made not in self._known:
             seen: set[cst.CSTNode] = set()
-            places = sorted(made, key=self._module.tree.index)
+            places = sorted(made, key=self._forest.tree.index)
             calls = tuple(call for place in places for call in self._inside(place, seen))
             self._known[made] = Layers(calls, frozenset(seen))
         return self._known[made]
 
     def _inside(self, place: cst.CSTNode, seen: set[cst.CSTNode]) -> Iterator[Call]:
         """The calls of libraries in ``place`` and in what it calls."""
-        module = self._module
-        for call in module.tree.calls_in(place):
-            name = module.name_of(call.func)
+        forest = self._forest
+        for call in forest.tree.calls_in(place):
+            name = forest.name_of(call.func)
             if name is not None and name.startswith(("torch.", *_CONVOLUTIONAL)):
-                yield module.call(call, name)
+                yield forest.call(call, name)
             for item in call.args:  # Sequential(*layers)
-                for made in module.fact(ObjectFlow).elements(item.value) if item.star == "*" else ():
-                    if isinstance(made, cst.Call) and made not in seen and not module.tree.within(made, place):
+                for made in forest.fact(ObjectFlow).elements(item.value) if item.star == "*" else ():
+                    if isinstance(made, cst.Call) and made not in seen and not forest.tree.within(made, place):
                         seen.add(made)
                         yield from self._inside(made, seen)
             handed = (item.value for item in call.args if isinstance(item.value, cst.Name))  # ResNet(BasicBlock, ...)
             for node in (call.func, *handed):
-                for definition in module.definitions.referenced(node, module.values):
-                    for current in module.definitions.lineage(definition) or (definition,):
+                for definition in forest.definitions.referenced(node, forest.values):
+                    for current in forest.definitions.lineage(definition) or (definition,):
                         if current not in seen:
                             seen.add(current)
                             yield from self._inside(current, seen)

@@ -30,25 +30,25 @@ _HEAVY_FUNCTIONS = ("conv", "linear", "attention")
 class Sizes(ForestFact):
     """Answers for one forest."""
 
-    def __init__(self, module: Forest) -> None:
-        self._module = module
+    def __init__(self, forest: Forest) -> None:
+        self._forest = forest
 
     def is_tiny(self, network: cst.BaseExpression) -> bool:
         """Whether the file shows every layer of ``network``, and all are tiny."""
-        made = self._module.fact(Constructors).of(network)
+        made = self._forest.fact(Constructors).of(network)
         sizes = [self._largest(call, set()) for call in made or ()]
         return bool(sizes) and all(size is not None and size <= _TINY for size in sizes)
 
     def largest(self, network: cst.BaseExpression) -> int | None:
         """The weights of the largest layer of ``network``; None if the file does not show them all."""
-        sizes = [self._largest(call, set()) for call in self._module.value(network).origins]
+        sizes = [self._largest(call, set()) for call in self._forest.value(network).origins]
         known = [size for size in sizes if size is not None]
         return max(known) if known and len(known) == len(sizes) else None
 
     def _largest(self, place: cst.CSTNode, seen: set[cst.CSTNode]) -> int | None:
         """The weights of the largest layer built in ``place``; None if one of them is not known."""
         largest = 0
-        for call in self._module.tree.calls_in(place):
+        for call in self._forest.tree.calls_in(place):
             size = self._size(call, seen)
             if size is None:
                 return None
@@ -58,41 +58,41 @@ class Sizes(ForestFact):
     def _size(self, call: cst.Call, seen: set[cst.CSTNode]) -> int | None:
         """The weights of the largest layer that ``call`` itself builds; 0 for none, None if that is not known."""
         largest = 0
-        for definition in self._module.definitions.called(call, self._module.values):
-            if isinstance(definition, cst.ClassDef) and self._module.value(call).kind is Kind.MODULE:
+        for definition in self._forest.definitions.called(call, self._forest.values):
+            if isinstance(definition, cst.ClassDef) and self._forest.value(call).kind is Kind.MODULE:
                 if not self._is_seen(definition) or self._is_given_networks(call):
                     return None
-                for current in self._module.definitions.lineage(definition):
+                for current in self._forest.definitions.lineage(definition):
                     if current not in seen:
                         seen.add(current)
                         size = self._largest(current, seen)
                         if size is None:
                             return None
                         largest = max(largest, size)
-            elif self._module.value(call).kind is Kind.MODULE:
+            elif self._forest.value(call).kind is Kind.MODULE:
                 return None  # a function that builds one
         if self._is_other_part(call):
             return None
-        name = self._module.name_of(call.func)
+        name = self._forest.name_of(call.func)
         return largest if name is None else self._size_by_name(call, name)
 
     def _is_other_part(self, call: cst.Call) -> bool:
         """Whether an unknown value is kept and called: ``self.backbone = build(config)``."""
-        target = self._module.tree.parent(call)
+        target = self._forest.tree.parent(call)
         target = target.targets[0].target if isinstance(target, cst.Assign) else None
-        if not isinstance(target, cst.Attribute) or self._module.value(call).kind is not Kind.UNKNOWN:
+        if not isinstance(target, cst.Attribute) or self._forest.value(call).kind is not Kind.UNKNOWN:
             return False
-        return any(self._module.methods(target.attr.value))
+        return any(self._forest.methods(target.attr.value))
 
     def _is_seen(self, definition: cst.ClassDef) -> bool:
         """Whether all bases of a class are known, and contain no layers of their own."""
-        names = list(self._module.definitions.base_names(definition))
+        names = list(self._forest.definitions.base_names(definition))
         return bool(names) and all(name in _BASES for name in names)
 
     def _is_given_networks(self, call: cst.Call) -> bool:
         """Whether ``call`` is passed layers that are made elsewhere."""
         for item in call.args:
-            value = self._module.value(item.value)
+            value = self._forest.value(item.value)
             each = value.each.kind if value.each is not None else value.kind
             if item.star or (Kind.MODULE in (value.kind, each) and not isinstance(item.value, (cst.Call, cst.List))):
                 return True
@@ -108,7 +108,7 @@ class Sizes(ForestFact):
         if not name.startswith("torch.nn."):
             root = name.partition(".")[0]
             known = root in _WITHOUT_LAYERS or root in sys.stdlib_module_names
-            return 0 if known and self._module.value(call).kind is not Kind.MODULE else None
+            return 0 if known and self._forest.value(call).kind is not Kind.MODULE else None
         if last in _CONTAINERS:
             return None if self._is_given_networks(call) else 0
         if last.startswith(knowledge.PARAMETERLESS) or any(word in last for word in _LIGHT_WORDS):
@@ -129,7 +129,7 @@ class Sizes(ForestFact):
             given = [item.value for item in call.args if item.keyword is not None and item.keyword.value == name]
             if not given and position < len(call.args) and call.args[position].keyword is None:
                 given = [call.args[position].value]
-            constant = self._module.value(given[0]).constant if given else None
+            constant = self._forest.value(given[0]).constant if given else None
             if not isinstance(constant, int):
                 return None
             result *= constant

@@ -41,8 +41,8 @@ class ConfigFiles(ForestFact):
     Who starts a program may name another file than those of the project, so that an answer is about what is usual.
     """
 
-    def __init__(self, module: Forest) -> None:
-        self._module = module
+    def __init__(self, forest: Forest) -> None:
+        self._forest = forest
 
     def count(self, node: cst.BaseExpression) -> bool:
         """Whether ``node`` is a setting that nearly all files of the project set to 1 or more."""
@@ -79,19 +79,19 @@ class ConfigFiles(ForestFact):
         if key is None or default is None or self._is_set(key, node):
             return None
         assert isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute)
-        place = self._module.file_of_root[self._module.tree.root_of(node)].place
+        place = self._forest.file_of_root[self._forest.tree.root_of(node)].place
         base = node.func.value
-        if self._module.configured(key, place) or not isinstance(base, cst.Name):
+        if self._forest.configured(key, place) or not isinstance(base, cst.Name):
             return None
         others = (
-            self._read_at(use) for item in self._module.names.bindings(base) for use in self._module.names.uses(item)
+            self._read_at(use) for item in self._forest.names.bindings(base) for use in self._forest.names.uses(item)
         )
         return default if any(other is not None and self.values(other) for other in others) else None
 
     def _read_at(self, use: cst.Name) -> cst.BaseExpression | None:
         """What reads a setting of the object ``use``: ``options["workers"]``, ``options.get("workers")``."""
-        above = self._module.tree.parent(use)
-        call = self._module.tree.parent(above) if isinstance(above, cst.Attribute) else None
+        above = self._forest.tree.parent(use)
+        call = self._forest.tree.parent(above) if isinstance(above, cst.Attribute) else None
         if isinstance(call, cst.Call) and call.func is above:
             return call
         return above if isinstance(above, (cst.Attribute, cst.Subscript)) and above.value is use else None
@@ -101,12 +101,12 @@ class ConfigFiles(ForestFact):
 
         `fits` is `count` or `true`.
         """
-        for item in self._module.tree.nodes_in(node):
+        for item in self._forest.tree.nodes_in(node):
             if not isinstance(item, (cst.Name, cst.Attribute, cst.Subscript, cst.Call)):
                 continue
             if fits(item):
                 return self.text(self._name(item), self.values(item))
-            written = self._module.fact(Configuration).step(item) if not isinstance(item, cst.Call) else None
+            written = self._forest.fact(Configuration).step(item) if not isinstance(item, cst.Call) else None
             for value in written.values if written is not None and depth > 0 else ():
                 found = self.behind(value, fits, depth - 1) if value is not item else ""
                 if found:
@@ -118,19 +118,19 @@ class ConfigFiles(ForestFact):
 
         So does a parameter that all calls of its function get by ``**config["loader"]``.
         """
-        node = unconverted(self._module, node)
+        node = unconverted(self._forest, node)
         if isinstance(node, cst.Name):
             return self._given(node)
         key = self._key(node)
         return () if key is None else _of_group(self._set_to(key, node), self._group(node))
 
     def _given(self, node: cst.Name) -> Sequence[ConfigValue]:
-        param = self._module.values.reaching.parameter(node)
-        function = owner_of(self._module.tree, param) if param is not None else None
+        param = self._forest.values.reaching.parameter(node)
+        function = owner_of(self._forest.tree, param) if param is not None else None
         if function is None or param is None:
             return ()
-        calls, _ = self._module.written.calls_of(function)
-        given = [self._module.definitions.argument_of(call, function, param) for call in calls]
+        calls, _ = self._forest.written.calls_of(function)
+        given = [self._forest.definitions.argument_of(call, function, param) for call in calls]
         found = [self.passed(call, node.value) for call in calls]
         return [value for values in found for value in values] if all(found) and not any(given) else ()
 
@@ -138,13 +138,13 @@ class ConfigFiles(ForestFact):
         """``train`` of ``config["train"]["workers"]`` and ``config.train.workers``, also with a name in between."""
         base = self._base(node)
         if isinstance(base, cst.Name):
-            bound = self._module.names.bindings(base)
+            bound = self._forest.names.bindings(base)
             base = bound[0].value if len(bound) == 1 and not bound[0].path else None
         return self._key(base) or "" if isinstance(base, (cst.Attribute, cst.Subscript, cst.Call)) else ""
 
     def _base(self, node: cst.BaseExpression) -> cst.BaseExpression | None:
         """The object that ``node`` reads a setting of."""
-        read = self._module.callee(node)
+        read = self._forest.callee(node)
         return read.value if isinstance(read, (cst.Attribute, cst.Subscript)) else None
 
     def passed(self, call: cst.Call, name: str) -> Sequence[ConfigValue]:
@@ -156,15 +156,15 @@ class ConfigFiles(ForestFact):
         """Whether ``node`` is a part of settings that come from out of sight."""
         if not isinstance(node, cst.Name):
             return self._key(node) is not None
-        written = self._module.fact(Configuration).step(node) if depth > 0 else None
+        written = self._forest.fact(Configuration).step(node) if depth > 0 else None
         return written is not None and all(self._is_loaded(value, depth - 1) for value in written.values)
 
     def _set_to(self, key: str, node: cst.BaseExpression) -> Sequence[ConfigValue]:
         """What the files set a key to that ``node`` reads; empty if the program has another source for it."""
         if not self._endings or self._is_set(key, node):
             return ()
-        place = self._module.file_of_root[self._module.tree.root_of(node)].place
-        return [value for value in self._module.configured(key, place) if value.file.endswith(self._endings)]
+        place = self._forest.file_of_root[self._forest.tree.root_of(node)].place
+        return [value for value in self._forest.configured(key, place) if value.file.endswith(self._endings)]
 
     def _nearly_all(self, answers: Sequence[bool]) -> bool:
         return bool(answers) and answers.count(False) * _ONE_IN <= len(answers)
@@ -180,7 +180,7 @@ class ConfigFiles(ForestFact):
     @cached_property
     def _endings(self) -> tuple[str, ...]:
         """What the names of the files end in that the program can read."""
-        imported = {name.partition(".")[0] for names in self._module.lookups.imported_by.values() for name in names}
+        imported = {name.partition(".")[0] for names in self._forest.lookups.imported_by.values() for name in names}
         read = ((_YAML, (".yaml", ".yml")), (_JSON, (".json",)), (_TOML, (".toml",)))
         return tuple(ending for libraries, endings in read if imported & libraries for ending in endings)
 
@@ -188,7 +188,7 @@ class ConfigFiles(ForestFact):
 
     def _name(self, node: cst.BaseExpression) -> str:
         """The key by which ``node`` reads a setting, or the name of the parameter that it is."""
-        node = unconverted(self._module, node)
+        node = unconverted(self._forest, node)
         return node.value if isinstance(node, cst.Name) else self._key(node) or ""
 
     def _key(self, node: cst.BaseExpression) -> str | None:
@@ -202,33 +202,33 @@ class ConfigFiles(ForestFact):
             base, given = node.func.value, node.args[0].value if node.args and not node.args[0].star else None
         else:
             return None
-        key = self._module.value(given).constant if given is not None else None
-        if not isinstance(key, str) or not key or self._module.name_of(base) is not None:
+        key = self._forest.value(given).constant if given is not None else None
+        if not isinstance(key, str) or not key or self._forest.name_of(base) is not None:
             return None
-        held = self._module.value(base)
+        held = self._forest.value(base)
         if (held.kind not in _KINDS and held.sure) or self._is_given_by_callers(base):
             return None
-        return None if self._module.keywords.entries(base, key).values else key
+        return None if self._forest.keywords.entries(base, key).values else key
 
     def _may_be_loaded(self, node: cst.Attribute) -> bool:
         """Whether an attribute is not seen to be that of a module, or one that a class of the program sets."""
-        module = self._module
-        if module.name_of(node) is not None or module.names.members(node) or module.names.is_self(node.value):
+        forest = self._forest
+        if forest.name_of(node) is not None or forest.names.members(node) or forest.names.is_self(node.value):
             return False
-        base = module.value(node.value)
+        base = forest.value(node.value)
         is_guess = not base.sure and not isinstance(node.value, cst.Name)  # `cfg.dataloader.workers`
         if (base.kind not in _KINDS and not is_guess) or isinstance(base.definition, cst.FunctionDef):
             return False
         if base.definition is None:
             return True
-        scopes = [module.tree.scopes[item] for item in module.definitions.lineage(base.definition)]
+        scopes = [forest.tree.scopes[item] for item in forest.definitions.lineage(base.definition)]
         return all(
             node.attr.value not in scope.bindings and node.attr.value not in scope.attributes for scope in scopes
         )
 
     def _is_given_by_callers(self, base: cst.BaseExpression) -> bool:
         """Whether a dictionary is that of keyword arguments: ``**options``."""
-        bindings = self._module.names.bindings(base) if isinstance(base, cst.Name) else []
+        bindings = self._forest.names.bindings(base) if isinstance(base, cst.Name) else []
         return any(binding.kind is BindingKind.STAR for binding in bindings)
 
     def _is_set(self, key: str, node: cst.BaseExpression) -> bool:
@@ -236,11 +236,11 @@ class ConfigFiles(ForestFact):
 
         What a module assigns at its top level to an object that it creates empty is a default: `_C.WORKERS = 0`.
         """
-        if self._module.fact(Options).is_declared(key):
+        if self._forest.fact(Options).is_declared(key):
             return True
         return any(
-            not (value is not None and self._module.tree.within(node, value))
-            and not self._module.fact(Switches).conditional(statement)
+            not (value is not None and self._forest.tree.within(node, value))
+            and not self._forest.fact(Switches).conditional(statement)
             for value, statement in self._stores.get(key, ())
         )
 
@@ -248,25 +248,25 @@ class ConfigFiles(ForestFact):
     def _stores(self) -> dict[str, list[tuple[cst.BaseExpression | None, cst.CSTNode]]]:
         """By key what the program assigns to settings, and the statements that do."""
         found: dict[str, list[tuple[cst.BaseExpression | None, cst.CSTNode]]] = {}
-        for target, value, statement in self._module.tree.stores:
+        for target, value, statement in self._forest.tree.stores:
             for key in self._stored_keys(target) if not self._is_default(target) else ():
                 found.setdefault(key, []).append((value, statement))
         return found
 
     def _is_default(self, target: cst.CSTNode) -> bool:
         """Whether a module that is imported assigns to ``target`` before files are read: ``_C = CfgNode()``."""
-        base, tree = base_of(target, PARTS), self._module.tree
-        bound = self._module.names.bindings(base) if isinstance(base, cst.Name) else []
+        base, tree = base_of(target, PARTS), self._forest.tree
+        bound = self._forest.names.bindings(base) if isinstance(base, cst.Name) else []
         made = bound[0].value if len(bound) == 1 and tree.function_of(target) is None else None
-        is_empty = isinstance(made, cst.Call) and all(self._module.code(item.value) == "{}" for item in made.args)
-        return is_empty and self._module.links.is_imported(tree.root_of(target))
+        is_empty = isinstance(made, cst.Call) and all(self._forest.code(item.value) == "{}" for item in made.args)
+        return is_empty and self._forest.links.is_imported(tree.root_of(target))
 
     def _stored_keys(self, target: cst.CSTNode) -> Iterator[str]:
-        if isinstance(target, cst.Attribute) and not self._module.names.is_self(target.value):
+        if isinstance(target, cst.Attribute) and not self._forest.names.is_self(target.value):
             yield target.attr.value
         elif isinstance(target, cst.Subscript) and len(target.slice) == 1:
             index = target.slice[0].slice
-            key = self._module.value(index.value).constant if isinstance(index, cst.Index) else None
+            key = self._forest.value(index.value).constant if isinstance(index, cst.Index) else None
             if isinstance(key, str):
                 yield key
 

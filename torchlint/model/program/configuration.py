@@ -18,8 +18,8 @@ _CONVERSIONS = frozenset({"builtins.int", "builtins.bool"})
 class Configuration(ForestFact):
     """Answers for one forest."""
 
-    def __init__(self, module: Forest) -> None:
-        self._module = module
+    def __init__(self, forest: Forest) -> None:
+        self._forest = forest
 
     def sources(self, node: cst.BaseExpression, depth: int = _DEPTH) -> Sources | None:
         """The expressions, no longer names of something else, that ``node`` takes its value from; None if unknown.
@@ -32,7 +32,7 @@ class Configuration(ForestFact):
         seen = {node}
         while waiting:
             held, left = waiting.pop()
-            item = unconverted(self._module, held)
+            item = unconverted(self._forest, held)
             if not isinstance(item, (cst.Name, cst.Attribute, cst.Subscript)) or is_constant_name(item):
                 values[item] = None
                 continue
@@ -59,8 +59,8 @@ class Configuration(ForestFact):
 
         An option may have its default, too, where the program sets it itself on some paths.
         """
-        found = self._item(node) if isinstance(node, cst.Subscript) else self._module.written.sources(node)
-        options = self._module.fact(Options)
+        found = self._item(node) if isinstance(node, cst.Subscript) else self._forest.written.sources(node)
+        options = self._forest.fact(Options)
         defaults = options.declared(node) or (options.defaults(node) if found is None else [])
         known = tuple(default for default in defaults if default is not None)
         if not known or len(known) < len(defaults):
@@ -70,16 +70,16 @@ class Configuration(ForestFact):
     def _item(self, node: cst.Subscript) -> Sources | None:
         """``4`` for ``config["workers"]``."""
         index = node.slice[0].slice if len(node.slice) == 1 else None
-        key = self._module.value(index.value).constant if isinstance(index, cst.Index) else None
+        key = self._forest.value(index.value).constant if isinstance(index, cst.Index) else None
         if not isinstance(key, str):
             return None
-        found = self._module.keywords.entries(node.value, key)
+        found = self._forest.keywords.entries(node.value, key)
         return Sources(found.values, found.known) if found.values else None
 
 
-def unconverted(module: Forest, node: cst.BaseExpression) -> cst.BaseExpression:
+def unconverted(forest: Forest, node: cst.BaseExpression) -> cst.BaseExpression:
     """``args.workers`` of ``int(args.workers)``."""
-    while isinstance(node, cst.Call) and module.name_of(node.func) in _CONVERSIONS:
+    while isinstance(node, cst.Call) and forest.name_of(node.func) in _CONVERSIONS:
         if len(node.args) != 1 or node.args[0].star or node.args[0].keyword is not None:
             break
         node = node.args[0].value

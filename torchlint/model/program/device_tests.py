@@ -21,8 +21,8 @@ _WORDS = re.compile(
 )
 
 
-def asks_for_device(module: Forest, test: cst.BaseExpression) -> bool:
+def asks_for_device(forest: Forest, test: cst.BaseExpression) -> bool:
     """Whether ``test`` only asks which device the program runs on: ``torch.cuda.is_available()``, ``x.is_cuda``."""
-    text = _OF_TENSOR.sub("is_cuda", module.code(test))
+    text = _OF_TENSOR.sub("is_cuda", forest.code(test))
     words = re.findall(r"[A-Za-z_]\w*", text)
     return _ASKS.search(text) is not None and all(_WORDS.fullmatch(word) for word in words)

@@ -25,14 +25,14 @@ _NO_FUNCTIONS = (Kind.TENSOR, Kind.BATCH, Kind.NUMBER, Kind.STRING, Kind.ARRAY, 
 class Dispatch(ForestFact):
     """Answers for one forest."""
 
-    def __init__(self, module: Forest) -> None:
-        self._tree = module.tree
-        self._names = module.names
-        self._links = module.links
-        self._definitions = module.definitions
-        self._values = module.values
-        self._flow = module.fact(ObjectFlow)
-        self._stores = module.fact(Stores)
+    def __init__(self, forest: Forest) -> None:
+        self._tree = forest.tree
+        self._names = forest.names
+        self._links = forest.links
+        self._definitions = forest.definitions
+        self._values = forest.values
+        self._flow = forest.fact(ObjectFlow)
+        self._stores = forest.fact(Stores)
         self._held: dict[cst.CSTNode, tuple[cst.FunctionDef, ...]] = {}
         self._forwards: dict[cst.Call, tuple[cst.FunctionDef, ...]] = {}
 

@@ -38,24 +38,24 @@ _READING_METHODS = frozenset(
 _CONVERTING = frozenset("bfloat16 bool cpu cuda double float half int long to type".split())
 
 
-def only_computes(module: Forest, expression: cst.CSTNode) -> bool:
+def only_computes(forest: Forest, expression: cst.CSTNode) -> bool:
     """Whether evaluating ``expression`` certainly binds no name and changes nothing, as far as its calls are known."""
-    for node in module.tree.nodes_in(expression):
+    for node in forest.tree.nodes_in(expression):
         if isinstance(node, (cst.NamedExpr, cst.Await, cst.Yield)):
             return False
-        if isinstance(node, cst.Call) and not _only_reads(module, node):
+        if isinstance(node, cst.Call) and not _only_reads(forest, node):
             return False
     return True
 
 
-def _only_reads(module: Forest, call: cst.Call) -> bool:
-    name = module.name_of(call.func)
+def _only_reads(forest: Forest, call: cst.Call) -> bool:
+    name = forest.name_of(call.func)
     if name is not None:
         return _READING.fullmatch(name) is not None
     func = call.func
-    if not isinstance(func, cst.Attribute) or module.definitions.called(call, module.values):
+    if not isinstance(func, cst.Attribute) or forest.definitions.called(call, forest.values):
         return False
     method = func.attr.value
     if method in _CONVERTING:
-        return module.value(func.value).kind is not Kind.MODULE
+        return forest.value(func.value).kind is not Kind.MODULE
     return method in _READING_METHODS or (method == "get" and bool(call.args))

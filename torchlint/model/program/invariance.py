@@ -20,9 +20,9 @@ _SETUP = frozenset({"__init__", "__post_init__", "setup", "build", "_build", "in
 class Invariance(ForestFact):
     """Answers for one forest."""
 
-    def __init__(self, module: Forest) -> None:
-        self._module = module
-        self._tree = module.tree
+    def __init__(self, forest: Forest) -> None:
+        self._forest = forest
+        self._tree = forest.tree
 
     def is_invariant(self, node: cst.BaseExpression, loop: cst.CSTNode) -> bool:
         """Whether ``node``, which is in ``loop``, has the same value at every iteration.
@@ -30,7 +30,7 @@ class Invariance(ForestFact):
         Nothing in the loop may bind a name in it or store into it, and no method but a constructor may set an
         attribute of ``self`` in it. Its calls only compute.
         """
-        if not only_computes(self._module, node):
+        if not only_computes(self._forest, node):
             return False
         return all(self._keeps(part, loop) for part in self._tree.nodes_in(node))
 
@@ -46,7 +46,7 @@ class Invariance(ForestFact):
 
     def is_bound_in(self, name: cst.Name, loop: cst.CSTNode) -> bool:
         """Whether ``loop`` gives a variable another value."""
-        scope = self._module.names.home_of(name)
+        scope = self._forest.names.home_of(name)
         if scope is None:
             return False
         bindings = scope.bindings.get(name.value, ())
@@ -59,11 +59,11 @@ class Invariance(ForestFact):
             return False
         if any(self._tree.within(place, loop) for place in self._stores_to.get(text, ())):
             return True
-        function = self._module.function_of(node)
+        function = self._forest.function_of(node)
         owner = self._tree.class_of(function) if function is not None else None
         if owner is None or not text.startswith("self.") or text.count(".") != 1:
             return False
-        for item in self._module.definitions.lineage(owner):
+        for item in self._forest.definitions.lineage(owner):
             for binding in self._tree.scopes[item].attributes.get(node.attr.value, ()):
                 place = self._tree.function_of(binding.node)
                 setup = isinstance(place, cst.FunctionDef) and place.name.value in _SETUP
@@ -73,7 +73,7 @@ class Invariance(ForestFact):
 
     def _is_filled(self, name: str, loop: cst.CSTNode) -> bool:
         """Whether ``loop`` puts something into the container ``name``."""
-        containers = self._module.fact(Stores).containers.get(last_part(name), ())
+        containers = self._forest.fact(Stores).containers.get(last_part(name), ())
         return any(dotted_name(target) == name and self._tree.within(place, loop) for target, _, place in containers)
 
     @cached_property

@@ -85,12 +85,12 @@ _OPAQUE = (
 class ObjectFlow(ForestFact):
     """Answers for one forest."""
 
-    def __init__(self, module: Forest) -> None:
-        self._tree = module.tree
-        self._names = module.names
-        self._definitions = module.definitions
-        self._values = module.values
-        self._stores = module.fact(Stores)
+    def __init__(self, forest: Forest) -> None:
+        self._tree = forest.tree
+        self._names = forest.names
+        self._definitions = forest.definitions
+        self._values = forest.values
+        self._stores = forest.fact(Stores)
         self._memo: CyclicMemo[_Part, Objects] = CyclicMemo(_NOTHING, _MAX_DEPTH)
         self._classes_of: dict[Objects, tuple[set[cst.ClassDef], set[cst.ClassDef]]] = {}
 

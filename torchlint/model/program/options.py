@@ -18,9 +18,9 @@ _DEPTH = 4
 class Options(ForestFact):
     """The options that the program's own parsers define, and its flags."""
 
-    def __init__(self, module: Forest) -> None:
-        self._module = module
-        self._parsers = module.values.parsers
+    def __init__(self, forest: Forest) -> None:
+        self._forest = forest
+        self._parsers = forest.values.parsers
 
     def default(self, node: cst.CSTNode | None) -> cst.BaseExpression | None:
         """The default of the option that ``node``, such as ``args.workers``, reads; None if unknown.
@@ -48,7 +48,7 @@ class Options(ForestFact):
         name = self._option_of(node)
         if node is None or name is None or not self.is_declared(name):
             return None
-        within = self._module.tree.within
+        within = self._forest.tree.within
         stored = self._stored.get(name, ())
         return None if any(value is None or not within(node, value) for value in stored) else name
 
@@ -58,7 +58,7 @@ class Options(ForestFact):
         Without such an option, those of the fields of this name in classes of settings.
         """
         name = self._option_of(node)
-        if name is None or self._module.names.members(node):
+        if name is None or self._forest.names.members(node):
             return []  # `config.workers` of a module
         if isinstance(node, cst.Attribute) and self._is_of_class(node.value):
             return []
@@ -73,7 +73,7 @@ class Options(ForestFact):
     def _stored(self) -> dict[str, list[cst.BaseExpression | None]]:
         """What the program sets options to. Attributes of objects of its own classes are not options."""
         found: dict[str, list[cst.BaseExpression | None]] = {}
-        for target, value, _ in self._module.tree.stores:
+        for target, value, _ in self._forest.tree.stores:
             name = self._option_of(target)
             if name is not None and self.is_declared(name):
                 if not (isinstance(target, cst.Attribute) and self._is_of_class(target.value)):
@@ -81,27 +81,27 @@ class Options(ForestFact):
         return found
 
     def _is_of_class(self, node: cst.BaseExpression) -> bool:
-        return isinstance(self._module.value(node).definition, cst.ClassDef)
+        return isinstance(self._forest.value(node).definition, cst.ClassDef)
 
     def _option_of(self, node: cst.CSTNode | None) -> str | None:
         """``workers`` of ``args.workers``, and of ``config["workers"]`` where ``config = vars(parse_args())``."""
         if isinstance(node, cst.Attribute):
-            name = self._module.name_of(node)
+            name = self._forest.name_of(node)
             return node.attr.value if name in (None, f"{_FLAGS}.{node.attr.value}") else None
         if not isinstance(node, cst.Subscript) or len(node.slice) != 1 or not isinstance(node.value, cst.Name):
             return None
         index = node.slice[0].slice
-        key = self._module.value(index.value).constant if isinstance(index, cst.Index) else None
+        key = self._forest.value(index.value).constant if isinstance(index, cst.Index) else None
         return key if isinstance(key, str) and self._are_options(node.value, _DEPTH) else None
 
     def _are_options(self, node: cst.BaseExpression, depth: int) -> bool:
         """Whether ``node`` is the dictionary ``vars(parse_args())``, here or in what a caller passes."""
         if isinstance(node, cst.Call):
-            return self._module.name_of(node.func) == "builtins.vars"
-        bindings = self._module.names.bindings(node) if isinstance(node, cst.Name) and depth > 0 else []
+            return self._forest.name_of(node.func) == "builtins.vars"
+        bindings = self._forest.names.bindings(node) if isinstance(node, cst.Name) and depth > 0 else []
         for binding in bindings:
             if binding.kind is BindingKind.PARAM and isinstance(binding.node, cst.Param):
-                given = self._module.written.of_bindings([binding])
+                given = self._forest.written.of_bindings([binding])
                 if given is not None and any(self._are_options(value, depth - 1) for value in given.values):
                     return True
             elif isinstance(binding.value, cst.Call) and self._are_options(binding.value, depth):

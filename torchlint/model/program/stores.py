@@ -17,9 +17,9 @@ _PUTS = LIST_ADDING | {"setdefault", "add_module", "register_module"}
 class Stores(ForestFact):
     """Answers for one forest."""
 
-    def __init__(self, module: Forest) -> None:
-        self._tree = module.tree
-        self._names = module.names
+    def __init__(self, forest: Forest) -> None:
+        self._tree = forest.tree
+        self._names = forest.names
 
     @cached_property
     def attributes(self) -> dict[str, list[tuple[cst.BaseExpression, cst.BaseExpression, cst.CSTNode]]]:

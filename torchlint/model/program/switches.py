@@ -32,10 +32,10 @@ class Switch:
 class Switches(ForestFact):
     """Answers for one forest."""
 
-    def __init__(self, module: Forest) -> None:
-        self._module = module
-        self._tree = module.tree
-        self._names = module.names
+    def __init__(self, forest: Forest) -> None:
+        self._forest = forest
+        self._tree = forest.tree
+        self._names = forest.names
 
     def variables(self, *names: str) -> Iterator[Switch]:
         """The places that set one of these environment variables, in order, and that nothing in the file undoes."""
@@ -64,7 +64,7 @@ class Switches(ForestFact):
             name = self._names.resolve(target) if isinstance(target, cst.Attribute) else None
             if name is not None:
                 literal = isinstance(value, (cst.Name, cst.Integer, cst.SimpleString))
-                text = self._module.code(value) if literal and value is not None else None
+                text = self._forest.code(value) if literal and value is not None else None
                 found.append(Switch(statement, name, text, self.conditional(statement)))
         return found
 
@@ -98,7 +98,7 @@ class Switches(ForestFact):
 
     def _asks_for_device(self, test: cst.BaseExpression) -> bool:
         """``torch.cuda.is_available()``, ``args.cuda``: a condition that is true wherever it matters."""
-        words = re.findall(r"[A-Za-z_]\w*", self._module.code(test))
+        words = re.findall(r"[A-Za-z_]\w*", self._forest.code(test))
         return any("cuda" in word or word == "cudnn" for word in words) and set(words) <= _DEVICE_WORDS
 
     def conditional(self, node: cst.CSTNode) -> bool:

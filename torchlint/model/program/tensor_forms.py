@@ -46,8 +46,8 @@ Known = Callable[[cst.Name], bool]
 class TensorForms(ForestFact):
     """Answers for one forest."""
 
-    def __init__(self, module: Forest) -> None:
-        self._module = module
+    def __init__(self, forest: Forest) -> None:
+        self._forest = forest
         self._used: dict[tuple[Scope, str], bool] = {}
 
     def is_used_as_tensor(self, node: cst.BaseExpression) -> bool:
@@ -55,13 +55,13 @@ class TensorForms(ForestFact):
 
         Not if the code asks for its type: then, it may also be a list.
         """
-        home = self._module.names.home_of(node) if isinstance(node, cst.Name) else None
+        home = self._forest.names.home_of(node) if isinstance(node, cst.Name) else None
         if home is None or not isinstance(node, cst.Name):
             return False
-        if any(map(_is_list, self._module.values.reaching.of(node))):
+        if any(map(_is_list, self._forest.values.reaching.of(node))):
             return False  # it becomes a tensor later
         if (home, node.value) not in self._used:
-            owners = list(map(self._module.tree.parent, self._module.names.uses_in(home, node.value)))
+            owners = list(map(self._forest.tree.parent, self._forest.names.uses_in(home, node.value)))
             self._used[home, node.value] = not any(map(self._is_asked_for_type, owners)) and any(
                 self._is_of_tensor(owner) if isinstance(owner, cst.Attribute) else self._is_given_to_torch(owner)
                 for owner in owners
@@ -69,22 +69,22 @@ class TensorForms(ForestFact):
         return self._used[home, node.value]
 
     def _is_asked_for_type(self, argument: cst.CSTNode | None) -> bool:
-        call = self._module.tree.parent(argument) if isinstance(argument, cst.Arg) else None
-        return isinstance(call, cst.Call) and self._module.name_of(call.func) == "builtins.isinstance"
+        call = self._forest.tree.parent(argument) if isinstance(argument, cst.Arg) else None
+        return isinstance(call, cst.Call) and self._forest.name_of(call.func) == "builtins.isinstance"
 
     def _is_given_to_torch(self, argument: cst.CSTNode | None) -> bool:
         """Whether an argument is the first one of a function that only takes tensors: ``torch.zeros_like(x)``."""
-        call = self._module.tree.parent(argument) if isinstance(argument, cst.Arg) else None
+        call = self._forest.tree.parent(argument) if isinstance(argument, cst.Arg) else None
         if not isinstance(call, cst.Call) or call.args[0] is not argument:
             return False
-        owner, _, last = (self._module.name_of(call.func) or "").rpartition(".")
+        owner, _, last = (self._forest.name_of(call.func) or "").rpartition(".")
         if owner == "torch":
             return last.endswith("_like") or last in _TAKING
         return owner == "torch.nn.functional" or (owner == "torch.distributions" and last in _DISTRIBUTIONS)
 
     def _is_of_tensor(self, member: cst.Attribute) -> bool:
         methods, attributes = _MEMBERS_OF_TENSORS
-        call = self._module.tree.parent(member)
+        call = self._forest.tree.parent(member)
         is_called = isinstance(call, cst.Call) and call.func is member
         return member.attr.value in (methods if is_called else attributes)
 
@@ -116,7 +116,7 @@ class TensorForms(ForestFact):
         return isinstance(node, cst.Call) and self._gives_tensor(node, known, depth)
 
     def _gives_tensor(self, call: cst.Call, known: Known, depth: int) -> bool:
-        name = self._module.name_of(call.func)
+        name = self._forest.name_of(call.func)
         if name in _BUILTINS:
             return self._is_of_tensors(call, known, depth)
         if name is not None:
@@ -131,10 +131,10 @@ class TensorForms(ForestFact):
         func = call.func
         if isinstance(func, cst.Attribute) and self._gives_several(func.attr.value, call.args, known, depth):
             return False
-        value = self._module.value(call)
+        value = self._forest.value(call)
         if value.kind is Kind.TENSOR and value.sure:
             return True
-        if not isinstance(func, cst.Attribute) or self._module.definitions.called(call, self._module.values):
+        if not isinstance(func, cst.Attribute) or self._forest.definitions.called(call, self._forest.values):
             return False
         if func.attr.value in MAKING or func.attr.value in _IN_PLACE:
             return True
@@ -164,13 +164,13 @@ class TensorForms(ForestFact):
         if name in SEVERAL_IF_ASKED:
             return not all(
                 item.keyword is not None
-                and (item.keyword.value in ("dim", "sorted") or self._module.code(item.value) == "False")
+                and (item.keyword.value in ("dim", "sorted") or self._forest.code(item.value) == "False")
                 for item in given
             )
         return name in SEVERAL or (name == "where" and not given)
 
     def _is_bound_to_tensor(self, node: cst.Name, known: Known, depth: int) -> bool:
-        reached = self._without_first(node, self._module.values.reaching.of(node))
+        reached = self._without_first(node, self._forest.values.reaching.of(node))
         added = [item.node for item in reached if isinstance(item.node, cst.AugAssign)]
         if added and all(self._is_tensor(item.value, known, depth - 1) for item in added):
             # the sum of a number and tensors: `loss = 0`, then `loss += criterion(...)` in a loop
@@ -194,12 +194,12 @@ class TensorForms(ForestFact):
 
     def _without_first(self, node: cst.Name, reached: list[Binding]) -> list[Binding]:
         """``reached`` without the number that a variable is before the loop around ``node`` gives it another value."""
-        tree = self._module.tree
+        tree = self._forest.tree
         loop = nearest(tree, node, cst.For, cst.While)
         inside = [item for item in reached if loop is not None and tree.within(item.node, loop)]
         if not inside:
             return reached
-        value = self._module.value
+        value = self._forest.value
         return [item for item in reached if item in inside or item.path or value(item.value).kind is not Kind.NUMBER]
 
     def _is_one_of_several(self, node: cst.CSTNode | None, known: Known, depth: int) -> bool:
@@ -207,7 +207,7 @@ class TensorForms(ForestFact):
         if depth <= 0:
             return False
         if isinstance(node, cst.Name):
-            reached = self._module.values.reaching.of(node)
+            reached = self._forest.values.reaching.of(node)
             return bool(reached) and all(
                 item.kind is BindingKind.ASSIGN
                 and not item.path
@@ -218,18 +218,18 @@ class TensorForms(ForestFact):
             return isinstance(node.elt, cst.Call) and self._is_tensor(node.elt, known, depth - 1)
         if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
             return False
-        name, of_torch = node.func.attr.value, self._module.name_of(node.func) == f"torch.{node.func.attr.value}"
+        name, of_torch = node.func.attr.value, self._forest.name_of(node.func) == f"torch.{node.func.attr.value}"
         if not self._gives_several(name, node.args[1:] if of_torch else node.args, known, depth):
             return False
-        value = self._module.value(node)
+        value = self._forest.value(node)
         if of_torch or (value.kind is Kind.TENSOR and value.sure) or self._is_tensor(node.func.value, known, depth - 1):
             return True
-        return name in _ONLY_OF_TENSORS and not self._module.definitions.called(node, self._module.values)
+        return name in _ONLY_OF_TENSORS and not self._forest.definitions.called(node, self._forest.values)
 
     def is_line(self, node: cst.BaseExpression) -> bool:
         """Whether ``node`` is a tensor of one dimension for certain: ``torch.arange(n)``, ``x.flatten()``."""
         if isinstance(node, cst.Name):
-            reached = self._module.values.reaching.of(node)
+            reached = self._forest.values.reaching.of(node)
             return bool(reached) and all(
                 item.kind is BindingKind.ASSIGN
                 and not item.path
@@ -240,7 +240,7 @@ class TensorForms(ForestFact):
             )
         if not isinstance(node, cst.Call):
             return False
-        name = self._module.name_of(node.func)
+        name = self._forest.name_of(node.func)
         if name is not None:
             return name in _LINES or (name == "torch.flatten" and len(node.args) == 1)
         func = node.func
@@ -248,7 +248,7 @@ class TensorForms(ForestFact):
             return False
         if func.attr.value == "flatten":
             return not node.args
-        shape = [self._module.code(item.value) for item in node.args]
+        shape = [self._forest.code(item.value) for item in node.args]
         return func.attr.value in ("view", "reshape") and shape in (["-1"], ["(-1,)"])
 
 

@@ -25,9 +25,9 @@ _LACKING = frozenset({"ImportError", "ModuleNotFoundError", "AttributeError", "T
 class VersionChecks(ForestFact):
     """Answers for one forest."""
 
-    def __init__(self, module: Forest) -> None:
-        self._tree = module.tree
-        self._names = module.names
+    def __init__(self, forest: Forest) -> None:
+        self._tree = forest.tree
+        self._names = forest.names
         self._leaving: dict[cst.CSTNode, list[tuple[int, cst.BaseExpression]]] = {}
 
     def for_other_versions(self, node: cst.CSTNode) -> bool:

@@ -45,10 +45,10 @@ class Aliases:
     """Answers for one forest, for objects of one kind."""
 
     def __init__(
-        self, module: Forest, methods: frozenset[str], attributes: frozenset[str], functions: frozenset[str]
+        self, forest: Forest, methods: frozenset[str], attributes: frozenset[str], functions: frozenset[str]
     ) -> None:
         """``methods`` and ``attributes`` return the object or a view of it, ``functions`` their first argument."""
-        self._module = module
+        self._forest = forest
         self._methods = methods
         self._attributes = attributes
         self._functions = functions | _CONTAINERS
@@ -100,7 +100,7 @@ class Aliases:
             top = top if whole is node.value else whole
             node = whole
         if isinstance(node, cst.Name):
-            for root in self._module.values.reaching.of(node) or (node.value,):
+            for root in self._forest.values.reaching.of(node) or (node.value,):
                 yield Origin(root, path, top)
 
     def _alternatives(self, node: cst.BaseExpression, path: Path) -> Iterator[tuple[cst.BaseExpression, Path]]:
@@ -124,33 +124,33 @@ class Aliases:
 
     def _returned(self, call: cst.Call, path: Path) -> Iterator[tuple[cst.BaseExpression, Path]]:
         given = call.args[0].value if call.args and not call.args[0].star else None
-        if given is not None and self._module.name_of(call.func) in self._functions:
+        if given is not None and self._forest.name_of(call.func) in self._functions:
             yield given, path
         elif isinstance(call.func, cst.Attribute) and called_name(call) in ("get", "pop", "values", "items"):
             key = _token(given) if given is not None else None
             yield call.func.value, (key, *path) if called_name(call) in ("get", "pop") else path
         elif given is not None:
-            for function in self._module.fact(Dispatch).functions(call):
-                same = self._module.values.handed_back.same(call, function, self._module.values)
+            for function in self._forest.fact(Dispatch).functions(call):
+                same = self._forest.values.handed_back.same(call, function, self._forest.values)
                 if same is not None:
                     yield same, path
 
     def _stored(self, node: cst.Attribute | cst.Subscript) -> Iterator[cst.BaseExpression]:
         """What the function around an attribute or item assigns to it."""
-        stores = self._module.fact(Stores)
+        stores = self._forest.fact(Stores)
         if isinstance(node, cst.Attribute):
             places = stores.attributes.get(node.attr.value, ())
         else:
             base = node.value
             name = base.attr if isinstance(base, cst.Attribute) else base
             places = stores.containers.get(name.value, ()) if isinstance(name, cst.Name) else []
-        tree = self._module.tree
+        tree = self._forest.tree
         home = tree.function_of(node) if places else None
-        text = self._module.code(node) if places else ""
+        text = self._forest.code(node) if places else ""
         for _, value, place in places:
             if isinstance(place, cst.Assign) and tree.function_of(place) is home:
                 if any(
-                    target.target is not node and self._module.code(target.target) == text for target in place.targets
+                    target.target is not node and self._forest.code(target.target) == text for target in place.targets
                 ):
                     yield value
 
@@ -164,7 +164,7 @@ class Aliases:
             if binding.kind is BindingKind.ASSIGN:
                 yield binding.value, (*steps, *path)
             elif binding.kind is BindingKind.FOR:
-                for over, rest in iterables(self._module.names, binding.value, binding.path):
+                for over, rest in iterables(self._forest.names, binding.value, binding.path):
                     is_pair = isinstance(over, cst.Call) and called_name(over) == "items"
                     taken = rest[1:] if is_pair else rest
                     yield over, (None, *(None if step < 0 else step for step in taken), *path)

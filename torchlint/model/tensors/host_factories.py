@@ -45,8 +45,8 @@ class NewTensor:
 class HostFactories(ForestFact):
     """Answers for one forest."""
 
-    def __init__(self, module: Forest) -> None:
-        self._module = module
+    def __init__(self, forest: Forest) -> None:
+        self._forest = forest
 
     def of(self, node: cst.Call, name: str, *, filled: bool = False) -> NewTensor | None:
         """What a function of torch with this name creates on the host.
@@ -54,7 +54,7 @@ class HostFactories(ForestFact):
         A type such as ``torch.FloatTensor`` if it gets several sizes or those of a tensor; if the result is ``filled``,
         one number is a size as well.
         """
-        call, last = self._module.call(node, name), name.removeprefix("torch.")
+        call, last = self._forest.call(node, name), name.removeprefix("torch.")
         if last in LEGACY and self._is_sized(call, filled=filled):
             return NewTensor(call, False, False, legacy=True)
         return self._made_by(call, last) if last in FACTORIES else None
@@ -63,7 +63,7 @@ class HostFactories(ForestFact):
         """The tensor of an array that a function with this name creates, of sizes and numbers."""
         if name not in _ARRAYS or any(item.star == "**" for item in node.args):
             return None
-        return NewTensor(self._module.call(node, name), False, False, hosted=True)
+        return NewTensor(self._forest.call(node, name), False, False, hosted=True)
 
     def of_constants(self, node: cst.Call) -> NewTensor | None:
         """The first tensor of constants that a call is given, if it is given nothing but such and numbers.
@@ -71,20 +71,20 @@ class HostFactories(ForestFact):
         ``torch.tensor([0.0])`` of ``Normal(torch.tensor([0.0]), 1)``, which draws where that tensor is.
         """
         given = [item.value for item in node.args if not item.star]
-        tensors = [item for item in given if not self._module.fact(Numbers).is_number(item)]
+        tensors = [item for item in given if not self._forest.fact(Numbers).is_number(item)]
         constant = len(given) == len(node.args) and all(map(self._is_constant, tensors))
         first = tensors[0] if constant and tensors else None
         if not isinstance(first, cst.Call):
             return None
-        return NewTensor(self._module.call(first, "torch.tensor"), False, True, hosted=True)
+        return NewTensor(self._forest.call(first, "torch.tensor"), False, True, hosted=True)
 
     def _is_constant(self, node: cst.BaseExpression) -> bool:
         """Whether ``node`` makes a tensor of written numbers on the host: ``torch.tensor([0.0])``."""
         if not isinstance(node, cst.Call) or has_device(node) or not node.args:
             return False
-        name, data = self._module.name_of(node.func), node.args[0].value
+        name, data = self._forest.name_of(node.func), node.args[0].value
         items = [item.value for item in data.elements] if isinstance(data, cst.List) else [data]
-        return name == "torch.tensor" and all(map(self._module.fact(Numbers).is_number, items))
+        return name == "torch.tensor" and all(map(self._forest.fact(Numbers).is_number, items))
 
     def casts(self, call: cst.Call, method: str) -> bool:
         """Whether a method only casts: ``x.to(torch.long)``, ``x.type(torch.float32)``."""
@@ -92,7 +92,7 @@ class HostFactories(ForestFact):
             return False
         value = call.args[0].value
         named = isinstance(value, cst.Attribute) and value.attr.value == "dtype"
-        return named or self._module.value(value).kind is Kind.DTYPE
+        return named or self._forest.value(value).kind is Kind.DTYPE
 
     def _made_by(self, call: Call, last: str) -> NewTensor | None:
         options = [item for item in call.node.args if item.keyword is not None and item.keyword.value in _OPTIONS]
@@ -107,7 +107,7 @@ class HostFactories(ForestFact):
         """Whether an option is a new tensor for the result: ``out=torch.LongTensor(count)``."""
         if option.keyword is None or option.keyword.value != "out" or not isinstance(option.value, cst.Call):
             return False
-        return (self._module.name_of(option.value.func) or "").removeprefix("torch.") in LEGACY
+        return (self._forest.name_of(option.value.func) or "").removeprefix("torch.") in LEGACY
 
     def _is_sized(self, call: Call, *, filled: bool) -> bool:
         """Whether a type is given sizes and no data: several arguments, a number, or the shape of a tensor."""
@@ -121,7 +121,7 @@ class HostFactories(ForestFact):
             return True
         if isinstance(given, cst.Call) and isinstance(given.func, cst.Attribute) and given.func.attr.value == "size":
             return True
-        return filled and not arguments[0].star and self._module.fact(Numbers).is_number(given)
+        return filled and not arguments[0].star and self._forest.fact(Numbers).is_number(given)
 
     def _counts(self, call: Call) -> bool:
         """Whether ``arange`` counts in whole steps from a whole number, which every device does alike."""
@@ -136,7 +136,7 @@ class HostFactories(ForestFact):
     def _is_whole(self, node: cst.BaseExpression) -> bool:
         if isinstance(node, cst.UnaryOperation):
             node = node.expression
-        return isinstance(node, cst.Integer) or isinstance(self._module.value(node).constant, int)
+        return isinstance(node, cst.Integer) or isinstance(self._forest.value(node).constant, int)
 
 
 def is_default(option: cst.Arg) -> bool:

@@ -44,10 +44,10 @@ _ARRAY_METHODS = frozenset({"astype", "reshape", "transpose", "copy", "flatten",
 class NewTensors(ForestFact):
     """Answers for one forest."""
 
-    def __init__(self, module: Forest) -> None:
-        self._module = module
-        self._numbers = module.fact(Numbers)
-        self._factories = module.fact(HostFactories)
+    def __init__(self, forest: Forest) -> None:
+        self._forest = forest
+        self._numbers = forest.fact(Numbers)
+        self._factories = forest.fact(HostFactories)
 
     def of(self, node: cst.BaseExpression) -> NewTensor | None:
         """The tensor that ``node`` creates on the host from no other tensor; None if it is or may be something else.
@@ -74,7 +74,7 @@ class NewTensors(ForestFact):
             return self._computed(operands(node), held)
         if not isinstance(node, cst.Call):
             return None
-        name = self._module.name_of(node.func) or ""
+        name = self._forest.name_of(node.func) or ""
         if name == "torch.autograd.Variable":
             given = node.args[0].value if node.args and not node.args[0].star else None
             plain = all(map(_means_nothing, node.args[1:]))
@@ -87,7 +87,7 @@ class NewTensors(ForestFact):
         if name.startswith("numpy."):
             return None
         made = self._of_method(node, node.func, held, filled) if isinstance(node.func, cst.Attribute) else None
-        return made or self._module.fact(ReturnedTensors).of(node)
+        return made or self._forest.fact(ReturnedTensors).of(node)
 
     def _of_function(self, node: cst.Call, name: str, held: bool, filled: bool) -> NewTensor | None:
         created = self._factories.of(node, name, filled=filled)
@@ -153,7 +153,7 @@ class NewTensors(ForestFact):
         call = node.value
         if not isinstance(call, cst.Call) or len(node.slice) != 1 or not isinstance(node.slice[0].slice, cst.Index):
             return None
-        made = self._factories.of(call, "torch.eye") if self._module.name_of(call.func) == "torch.eye" else None
+        made = self._factories.of(call, "torch.eye") if self._forest.name_of(call.func) == "torch.eye" else None
         return None if made is None else replace(made, hosted=True)
 
     def _of_array(self, node: cst.BaseExpression) -> NewTensor | None:
@@ -169,18 +169,18 @@ class NewTensors(ForestFact):
             return self._of_array(arrays[0]) if len(arrays) == 1 else None
         if isinstance(node, cst.List) and len(node.elements) == 1:  # `torch.LongTensor([range(n)])`
             only = node.elements[0].value
-            is_range = isinstance(only, cst.Call) and self._module.name_of(only.func) == "builtins.range"
+            is_range = isinstance(only, cst.Call) and self._forest.name_of(only.func) == "builtins.range"
             return self._of_array(only) if is_range else None
         if isinstance(node, cst.ListComp):  # `np.concatenate([... for i in range(count)])`
             over = node.for_in.iter
-            if node.for_in.ifs or not isinstance(over, cst.Call) or self._module.name_of(over.func) != "builtins.range":
+            if node.for_in.ifs or not isinstance(over, cst.Call) or self._forest.name_of(over.func) != "builtins.range":
                 return None
             is_counted = self._numbers.is_number(node.elt)
-            is_computed = is_counted and not self._module.tree.inside(node.elt, cst.Call, cst.Subscript)
+            is_computed = is_counted and not self._forest.tree.inside(node.elt, cst.Call, cst.Subscript)
             return self._of_array(over if is_computed else node.elt)
         if not isinstance(node, cst.Call):
             return None
-        name = self._module.name_of(node.func) or ""
+        name = self._forest.name_of(node.func) or ""
         if name in _ARRAY_FORMS and node.args:
             return self._of_array(node.args[0].value)
         if name in _JOINING_ARRAYS:
@@ -189,7 +189,7 @@ class NewTensors(ForestFact):
             return self._factories.of_array(node, name)
         if isinstance(node.func, cst.Attribute) and node.func.attr.value in _ARRAY_METHODS:
             return self._of_array(node.func.value)
-        return self._module.fact(ReturnedTensors).of(node)
+        return self._forest.fact(ReturnedTensors).of(node)
 
     def _of_arrays(self, nodes: list[cst.BaseExpression]) -> NewTensor | None:
         """What the first of some arrays is created by, if all are of sizes and numbers alone."""
@@ -206,14 +206,14 @@ class NewTensors(ForestFact):
         given = call.args[0].value
         if isinstance(given, cst.Call):
             return isinstance(given.func, cst.Attribute) and given.func.attr.value == "type" and not given.args
-        name = (self._module.name_of(given) or "").removeprefix("torch.")
-        return name in LEGACY or (isinstance(given, cst.Name) and not self._module.value(given))
+        name = (self._forest.name_of(given) or "").removeprefix("torch.")
+        return name in LEGACY or (isinstance(given, cst.Name) and not self._forest.value(given))
 
     # -- names
 
     def _given(self, node: cst.Name, *, held: bool = False) -> cst.BaseExpression | None:
         """What a name was given, if that is known and only moved, or used at ``node`` alone."""
-        given = self._module.values.reaching.only(node)
+        given = self._forest.values.reaching.only(node)
         if given is None or given.kind is not BindingKind.ASSIGN:
             return None
         value = self._held_by(node, given)
@@ -226,7 +226,7 @@ class NewTensors(ForestFact):
 
         ``places = torch.arange(n)``, then ``places = places.to(device)``: the device is all that is new.
         """
-        tree = self._module.tree
+        tree = self._forest.tree
         move = tree.statement_of(node)
         if not self._rebinds(move, node):
             return None
@@ -240,7 +240,7 @@ class NewTensors(ForestFact):
 
     def _uses(self, name: str, start: int, end: int) -> list[cst.Name]:
         """The uses of a name between two places of the tree."""
-        uses, index = self._module.tree.names.get(name, []), self._module.tree.index
+        uses, index = self._forest.tree.names.get(name, []), self._forest.tree.index
         return uses[bisect_left(uses, start, key=index) : bisect_left(uses, end, key=index)]
 
     def _rebinds(self, statement: cst.CSTNode, node: cst.Name) -> bool:
@@ -255,33 +255,33 @@ class NewTensors(ForestFact):
             and len(target.elements) == len(value.elements)
         ):
             pairs = zip(target.elements, value.elements, strict=True)
-            uses = self._uses(node.value, self._module.tree.index(value), self._module.tree.last(value) + 1)
-            using = [one.value for one, given in pairs if any(self._module.tree.within(use, given) for use in uses)]
+            uses = self._uses(node.value, self._forest.tree.index(value), self._forest.tree.last(value) + 1)
+            using = [one.value for one, given in pairs if any(self._forest.tree.within(use, given) for use in uses)]
             target = using[0] if len(using) == 1 else target
         return isinstance(target, cst.Name) and target.value == node.value
 
     def _fills(self, use: cst.CSTNode) -> bool:
         """Whether a statement only gives all elements of a tensor a value: ``labels.fill_(1)``."""
-        method = self._module.tree.parent(use)
-        call = self._module.tree.parent(method) if isinstance(method, cst.Attribute) else None
+        method = self._forest.tree.parent(use)
+        call = self._forest.tree.parent(method) if isinstance(method, cst.Attribute) else None
         if not isinstance(call, cst.Call) or not isinstance(method, cst.Attribute) or call.func is not method:
             return False
-        return method.attr.value in FILLING and isinstance(self._module.tree.parent(call), cst.Expr)
+        return method.attr.value in FILLING and isinstance(self._forest.tree.parent(call), cst.Expr)
 
     def _only_use_of(self, node: cst.Name, given: Binding) -> cst.BaseExpression | None:
         """What a name was given that is used at ``node`` alone: of ``zeros = torch.zeros(n)``.
 
         The tensor that a call moves may use it several times: ``torch.cat((2 * rows, 2 * rows + 1)).cuda()``.
         """
-        home = self._module.names.home_of(node)
-        uses = self._module.values.reaching.uses_of(given, home) if home is not None else ()
+        home = self._forest.names.home_of(node)
+        uses = self._forest.values.reaching.uses_of(given, home) if home is not None else ()
         if any(self._is_another_use(use, node, given) for use in uses):
             return None
         return given.value if self._is_grid(given) else unpacked(given.value, given.path)
 
     def _is_another_use(self, use: cst.Name, node: cst.Name, given: Binding) -> bool:
         """Whether ``use``, of the value that a name is given, is before or behind a move of the one of ``node``."""
-        tree = self._module.tree
+        tree = self._forest.tree
         if use is node or tree.within(use, given.node) or tree.is_target(use):
             return False
         move = tree.statement_of(node)
@@ -291,7 +291,7 @@ class NewTensors(ForestFact):
 
     def _moved_with(self, node: cst.Name) -> Iterator[cst.CSTNode]:
         """What the innermost call that may move it moves: of ``torch.cat((rows, columns)).cuda()``."""
-        for above, child in climb(self._module.tree, node, self._module.tree.statement_of(node)):
+        for above, child in climb(self._forest.tree, node, self._forest.tree.statement_of(node)):
             is_called = isinstance(above, cst.Call) and above.func is child
             if is_called and isinstance(child, cst.Attribute) and child.attr.value in _MOVING:
                 yield child.value
@@ -300,19 +300,19 @@ class NewTensors(ForestFact):
     def _is_grid(self, binding: Binding) -> bool:
         """Whether a name is one of the tensors of ``rows, columns = torch.meshgrid(...)``."""
         value = binding.value
-        name = self._module.name_of(value.func) if isinstance(value, cst.Call) else None
+        name = self._forest.name_of(value.func) if isinstance(value, cst.Call) else None
         return bool(binding.path) and name in ("torch.meshgrid", "numpy.meshgrid")
 
     def _is_beside(self, node: cst.Name) -> bool:
         """Whether what a name gets is made in the block that uses it, perhaps only under a condition there."""
-        tree = self._module.tree
-        made = [tree.statement_of(item.node) for item in self._module.values.reaching.of(node)]
+        tree = self._forest.tree
+        made = [tree.statement_of(item.node) for item in self._forest.values.reaching.of(node)]
         blocks = [tree.parent(row) for row in self._rows(tree.statement_of(node))]
         return any(all(tree.parent(tree.parent(item) or item) is block for item in made) for block in blocks)
 
     def _rows(self, statement: cst.CSTNode) -> list[cst.CSTNode]:
         """The row of a statement, and the conditions around it."""
-        tree = self._module.tree
+        tree = self._forest.tree
         row = tree.parent(statement) or statement
         suite = row if isinstance(row, cst.SimpleStatementSuite) else tree.parent(row)
         above = tree.parent(suite) if suite is not None else None
@@ -327,7 +327,7 @@ class NewTensors(ForestFact):
 
     def _is_parameter(self, node: cst.Name) -> bool:
         """Whether a name can only be what a function is given, as a tensor that its caller need not pass."""
-        return all(item.kind is BindingKind.PARAM for item in self._module.values.reaching.of(node))
+        return all(item.kind is BindingKind.PARAM for item in self._forest.values.reaching.of(node))
 
     def _is_kept(self, row: cst.CSTNode, name: str) -> bool:
         """Whether a row is run once and what it makes is kept: ``if bank is None:``."""
@@ -337,16 +337,16 @@ class NewTensors(ForestFact):
             and part.left.value == name
             and any(isinstance(item.operator, cst.Is) for item in part.comparisons)
             and not self._is_parameter(part.left)
-            for above in self._module.tree.ancestors(row)
+            for above in self._forest.tree.ancestors(row)
             if isinstance(above, cst.If)
-            for part in self._module.tree.nodes_in(above.test)
+            for part in self._forest.tree.nodes_in(above.test)
         )
 
     def _is_traced(self, node: cst.CSTNode) -> bool:
         """Whether ``node`` is in an argument of ``torch.jit.trace``, which records the copy on purpose."""
         return any(
-            isinstance(above, cst.Call) and (self._module.name_of(above.func) or "").startswith("torch.jit.")
-            for above in self._module.tree.ancestors(node)
+            isinstance(above, cst.Call) and (self._forest.name_of(above.func) or "").startswith("torch.jit.")
+            for above in self._forest.tree.ancestors(node)
         )
 
 

@@ -26,19 +26,19 @@ _MANY_CALLS = 8
 class Numbers(ForestFact):
     """Answers for one forest."""
 
-    def __init__(self, module: Forest) -> None:
-        self._module = module
+    def __init__(self, forest: Forest) -> None:
+        self._forest = forest
         self._settings: CyclicMemo[cst.BaseExpression, bool] = CyclicMemo(False)
 
     def is_number(self, node: cst.BaseExpression, depth: int = 6) -> bool:
         """Whether ``node`` is a number: also a variable of a loop that is not known to be something else."""
-        value = self._module.value(node)
+        value = self._forest.value(node)
         if (value and value.kind is not Kind.OTHER) or depth <= 0:
             return value.kind is Kind.NUMBER and (value.sure or isinstance(node, (cst.Name, cst.Attribute)))
         if isinstance(node, cst.UnaryOperation):
             return self.is_number(node.expression, depth - 1)
         if isinstance(node, cst.Attribute):
-            return self._module.name_of(node) in _CONSTANTS
+            return self._forest.name_of(node) in _CONSTANTS
         if isinstance(node, cst.BinaryOperation):
             return self.is_number(node.left, depth - 1) and self.is_number(node.right, depth - 1)
         if isinstance(node, cst.Subscript):
@@ -48,10 +48,10 @@ class Numbers(ForestFact):
         if isinstance(node, cst.Call):
             if isinstance(node.func, cst.Attribute) and node.func.attr.value in _COUNTING:
                 return bool(node.args) or node.func.attr.value != "size"
-            return (self._module.name_of(node.func) or "").startswith(("math.", "builtins.len", *_DRAWING))
+            return (self._forest.name_of(node.func) or "").startswith(("math.", "builtins.len", *_DRAWING))
         if not isinstance(node, cst.Name):
             return False
-        reached = self._module.values.reaching.of(node)
+        reached = self._forest.values.reaching.of(node)
         if not reached or self._is_size(node):
             return bool(reached)
         return all(
@@ -77,12 +77,12 @@ class Numbers(ForestFact):
     def _is_of_settings(self, node: cst.BaseExpression) -> bool:
         if isinstance(node, cst.Attribute):
             if not SETTINGS.isdisjoint((dotted_name(node.value) or "").split(".")):
-                return not self._module.value(node)
-            stored = self._module.values.stored(dotted_name(node) or "")
+                return not self._forest.value(node)
+            stored = self._forest.values.stored(dotted_name(node) or "")
             return bool(stored) and all(
-                value is not None and not self._module.value(value) and self._is_given(value) for value in stored
+                value is not None and not self._forest.value(value) and self._is_given(value) for value in stored
             )
-        if self._module.value(node).kind is Kind.TENSOR:
+        if self._forest.value(node).kind is Kind.TENSOR:
             return False
         if isinstance(node, cst.Subscript):  # `self.ratios[1]`
             index = node.slice[0].slice if len(node.slice) == 1 else None
@@ -90,7 +90,7 @@ class Numbers(ForestFact):
             return is_item and isinstance(node.value, cst.Attribute) and self.is_setting(node.value)
         if isinstance(node, cst.BinaryOperation):
             return all(map(self._is_plain, (node.left, node.right)))
-        reached = self._module.values.reaching.of(node) if isinstance(node, cst.Name) else []
+        reached = self._forest.values.reaching.of(node) if isinstance(node, cst.Name) else []
         return bool(reached) and all(
             self._is_passed(item.node)
             if isinstance(item.node, cst.Param)
@@ -103,7 +103,7 @@ class Numbers(ForestFact):
 
     def _is_passed(self, param: cst.Param) -> bool:
         """Whether every call of a function gives a parameter a setting or a number."""
-        given = [] if param.star else self._module.passed_by_all(param, at_most=_MANY_CALLS)
+        given = [] if param.star else self._forest.passed_by_all(param, at_most=_MANY_CALLS)
         values = [param.default if item is None else item for item in given]
         return bool(values) and all(item is not None and self._is_plain(item) for item in values)
 
@@ -117,21 +117,21 @@ class Numbers(ForestFact):
         if isinstance(value, cst.Subscript) and isinstance(value.slice[0].slice, cst.Index):
             return isinstance(value.slice[0].slice.value, cst.SimpleString)
         return isinstance(value, cst.Name) and all(
-            item.kind is BindingKind.PARAM for item in self._module.values.reaching.of(value)
+            item.kind is BindingKind.PARAM for item in self._forest.values.reaching.of(value)
         )
 
     def _is_size(self, node: cst.Name) -> bool:
         """Whether a factory is given the name, too, as the size of a tensor: ``torch.arange(half)``."""
-        tree = self._module.tree
-        bindings = self._module.names.bindings(node)
+        tree = self._forest.tree
+        bindings = self._forest.names.bindings(node)
         for use in tree.names.get(node.value, ()):
             argument = tree.parent(use)
             if isinstance(argument, cst.Element):  # `torch.ones((rows, columns))`
                 sizes = tree.parent(argument)
                 argument = tree.parent(sizes) if sizes is not None else None
             call = tree.parent(argument) if isinstance(argument, cst.Arg) else None
-            if isinstance(call, cst.Call) and self._module.names.bindings(use) == bindings:
-                name = self._module.name_of(call.func) or ""
+            if isinstance(call, cst.Call) and self._forest.names.bindings(use) == bindings:
+                name = self._forest.name_of(call.func) or ""
                 if name.startswith("torch.") and name[6:] in FACTORIES:
                     return True
         return False

@@ -59,8 +59,8 @@ class Move:
 class Placement(ForestFact):
     """Answers for one forest."""
 
-    def __init__(self, module: Forest) -> None:
-        self._module = module
+    def __init__(self, forest: Forest) -> None:
+        self._forest = forest
 
     @cached_property
     def moves(self) -> list[Move]:
@@ -68,18 +68,18 @@ class Placement(ForestFact):
         return list(self._moves())
 
     def _moves(self) -> Iterator[Move]:
-        for call in self._module.methods("to", "cuda"):
+        for call in self._forest.methods("to", "cuda"):
             target = call.argument("device").node
             if call.method == "cuda":
-                if self._module.name_of(call.node.func) is None and not call.opaque:
+                if self._forest.name_of(call.node.func) is None and not call.opaque:
                     yield Move(call.node, call.receiver, target, Device.CUDA)
                 continue
             if target is not None and self.is_device(target.value):
-                yield Move(call.node, call.receiver, target, device_of(target.value, self._module.values))
+                yield Move(call.node, call.receiver, target, device_of(target.value, self._forest.values))
 
     def is_device(self, node: cst.BaseExpression) -> bool:
         """Whether ``node`` names a device, not a dtype or another tensor."""
-        value = self._module.value(node)
+        value = self._forest.value(node)
         if value.kind in (Kind.DEVICE, Kind.STRING):
             return value.kind is Kind.DEVICE or bool(named_device(value))
         if value.kind is Kind.NUMBER:
@@ -102,20 +102,20 @@ class Placement(ForestFact):
 
     def is_gpu_default_at(self, node: cst.CSTNode) -> bool:
         """Whether it is set in all programs that reach the file of a place."""
-        links = self._module.links
-        scripts = links.scripts(self._module.tree.root_of(node)) if self._setting_gpu_default else ()
+        links = self._forest.links
+        scripts = links.scripts(self._forest.tree.root_of(node)) if self._setting_gpu_default else ()
         return bool(scripts) and not any(self._setting_gpu_default.isdisjoint(links.program(item)) for item in scripts)
 
     @cached_property
     def _setting_gpu_default(self) -> frozenset[cst.CSTNode]:
         """The files that set it."""
-        calls = filter(self._sets_gpu_default, self._module.calls(*_DEFAULT_SETTERS))
-        return frozenset(self._module.tree.root_of(call.node) for call in calls)
+        calls = filter(self._sets_gpu_default, self._forest.calls(*_DEFAULT_SETTERS))
+        return frozenset(self._forest.tree.root_of(call.node) for call in calls)
 
     def _sets_gpu_default(self, call: Call) -> bool:
         if not call.node.args:
             return False
-        given = self._module.value(call.node.args[0].value)
+        given = self._forest.value(call.node.args[0].value)
         if call.name == "torch.set_default_device":
             return named_device(given) is not Device.CPU
         return (given.constant if isinstance(given.constant, str) else given.name).startswith("torch.cuda.")

@@ -42,10 +42,10 @@ _Given: TypeAlias = frozenset[tuple[cst.CSTNode, NewTensor]]
 class ReturnedTensors(ForestFact):
     """Answers for one forest."""
 
-    def __init__(self, module: Forest) -> None:
-        self._module = module
-        self._numbers = module.fact(Numbers)
-        self._factories = module.fact(HostFactories)
+    def __init__(self, forest: Forest) -> None:
+        self._forest = forest
+        self._numbers = forest.fact(Numbers)
+        self._factories = forest.fact(HostFactories)
         self._known: CyclicMemo[tuple[cst.BaseExpression, _Given], NewTensor | None] = CyclicMemo(None)
         self._plain: dict[cst.FunctionDef, bool] = {}
 
@@ -66,17 +66,17 @@ class ReturnedTensors(ForestFact):
     def _of_program(self, call: cst.Call, given: _Given) -> NewTensor | None:
         if any(item.star for item in call.args):
             return None
-        called = self._module.definitions.called(call, self._module.values)
+        called = self._forest.definitions.called(call, self._forest.values)
         function = called[0] if len(called) == 1 else None
         if not isinstance(function, cst.FunctionDef) or not self._is_plain(function):
             return None
         new = {
             (param, made)
             for param in parameters_of(function)
-            if (passed := self._module.definitions.argument_of(call, function, param)) is not None
+            if (passed := self._forest.definitions.argument_of(call, function, param)) is not None
             and (made := self._made(passed, given)) is not None
         }
-        returned = self._module.definitions.returns(function)
+        returned = self._forest.definitions.returns(function)
         if len(returned) > MANY:
             return None
         passed_on = frozenset(new)
@@ -95,22 +95,22 @@ class ReturnedTensors(ForestFact):
     def _find_plain(self, function: cst.FunctionDef) -> bool:
         return (
             function.asynchronous is None
-            and all(self._module.code(item.decorator) in _PLAIN for item in function.decorators)
-            and not self._module.tree.inside(function.body, cst.While, cst.Global, cst.Nonlocal, cst.Yield)
-            and all(map(self._is_short, self._module.tree.inside(function.body, cst.For)))
+            and all(self._forest.code(item.decorator) in _PLAIN for item in function.decorators)
+            and not self._forest.tree.inside(function.body, cst.While, cst.Global, cst.Nonlocal, cst.Yield)
+            and all(map(self._is_short, self._forest.tree.inside(function.body, cst.For)))
             and not any(
                 isinstance(call.func, cst.Attribute) and call.func.attr.value in READING
-                for call in self._module.tree.calls_in(function.body)
+                for call in self._forest.tree.calls_in(function.body)
             )
-            and all(map(self._writes_numbers, self._module.tree.inside(function.body, cst.Assign)))
-            and all(map(self._writes_numbers, self._module.tree.inside(function.body, cst.AugAssign)))
+            and all(map(self._writes_numbers, self._forest.tree.inside(function.body, cst.Assign)))
+            and all(map(self._writes_numbers, self._forest.tree.inside(function.body, cst.AugAssign)))
         )
 
     def _is_short(self, loop: cst.For) -> bool:
         """Whether a loop has a few iterations for certain: over a tuple or list that is written there."""
         over: cst.BaseExpression | None = loop.iter
         if isinstance(over, cst.Name):
-            reached = self._module.values.reaching.of(over)
+            reached = self._forest.values.reaching.of(over)
             over = reached[0].value if len(reached) == 1 and not reached[0].path else None
         return isinstance(over, (cst.Tuple, cst.List)) and len(over.elements) <= _FEW
 
@@ -142,7 +142,7 @@ class ReturnedTensors(ForestFact):
     def _find(self, key: tuple[cst.BaseExpression, _Given]) -> NewTensor | None:
         node, given = key
         if isinstance(node, cst.Name):
-            reached = self._module.values.reaching.of(node)
+            reached = self._forest.values.reaching.of(node)
             return None if len(reached) > MANY else _of_all(self._bound(item, given) for item in reached)
         if isinstance(node, cst.Subscript):
             return self._made(node.value, given) if selects(node) else None
@@ -163,7 +163,7 @@ class ReturnedTensors(ForestFact):
     def _of_call(self, node: cst.Call, given: _Given) -> NewTensor | None:
         if has_device(node) or any(item.star == "**" for item in node.args):
             return None
-        name = self._module.name_of(node.func) or ""
+        name = self._forest.name_of(node.func) or ""
         passed = [item.value for item in node.args]
         if name.startswith("torch.distributions."):
             return self._factories.of_constants(node)
@@ -188,7 +188,7 @@ class ReturnedTensors(ForestFact):
     def _is_other(self, node: cst.BaseExpression) -> bool:
         """Whether a value is not a tensor."""
         return (
-            self._module.value(node).kind in _OTHERS or self._numbers.is_number(node) or self._numbers.is_setting(node)
+            self._forest.value(node).kind in _OTHERS or self._numbers.is_number(node) or self._numbers.is_setting(node)
         )
 
 

@@ -55,9 +55,9 @@ _AFFECTING = (cst.AugAssign, cst.Assign, cst.Call)
 class Effects(ForestFact):
     """What happens to objects in a place: a function, a loop or a file."""
 
-    def __init__(self, module: Forest, aliases: Aliases) -> None:
-        super().__init__(module)
-        self._module = module
+    def __init__(self, forest: Forest, aliases: Aliases) -> None:
+        super().__init__(forest)
+        self._forest = forest
         self.aliases = aliases
         self._direct: dict[cst.CSTNode, list[cst.BaseExpression]] = {}
         self._on_parameters: dict[tuple[cst.FunctionDef, int], tuple[tuple[cst.Param, Path], ...]] = {}
@@ -72,19 +72,19 @@ class Effects(ForestFact):
         for target in self._direct_in(place):
             if shared := self.aliases.shared(target, origins):
                 yield target, shared
-        home = place if isinstance(place, cst.FunctionDef) else self._module.function_of(place) or place
+        home = place if isinstance(place, cst.FunctionDef) else self._forest.function_of(place) or place
         kept = (*origins, *self.keepers(home, origins))
-        for call in self._module.tree.calls_in(place):
+        for call in self._forest.tree.calls_in(place):
             if self._is_run_in(call, place) and (shared := self._through(call, kept)):
                 yield call, shared
 
     def keepers(self, home: cst.CSTNode, origins: Sequence[Origin]) -> Iterator[Origin]:
         """The attributes and items of other objects that a function or file sets to an object: ``keeper.x = x``."""
-        for node in self._module.tree.inside(home, cst.Assign):
+        for node in self._forest.tree.inside(home, cst.Assign):
             targets = [item.target for item in node.targets if not isinstance(item.target, cst.Name)]
             if targets and self.aliases.shared(node.value, origins):
                 yield from (origin for target in targets for origin in self.aliases.of(target))
-        for call in self._module.tree.calls_in(home):
+        for call in self._forest.tree.calls_in(home):
             if isinstance(call.func, cst.Attribute) and call.func.attr.value in ADDING:
                 if any(self.aliases.shared(item.value, origins) for item in call.args):
                     yield from (replace(one, path=(*one.path, None)) for one in self.aliases.of(call.func.value))
@@ -98,24 +98,24 @@ class Effects(ForestFact):
 
     def _direct_in(self, place: cst.CSTNode) -> list[cst.BaseExpression]:
         if place not in self._direct:
-            nodes = [node for node in self._module.tree.nodes_in(place) if isinstance(node, _AFFECTING)]
+            nodes = [node for node in self._forest.tree.nodes_in(place) if isinstance(node, _AFFECTING)]
             self._direct[place] = [target for node in nodes if self._is_run_in(node, place) for target in self.by(node)]
         return self._direct[place]
 
     def _is_run_in(self, node: cst.CSTNode, place: cst.CSTNode) -> bool:
         """Whether what is written in ``place`` is not in a function of a file."""
-        return not isinstance(place, cst.Module) or self._module.function_of(node) is None
+        return not isinstance(place, cst.Module) or self._forest.function_of(node) is None
 
     def affected_by(self, call: cst.Call, depth: int = _DEPTH) -> Iterator[tuple[cst.BaseExpression, Path]]:
         """The arguments of a call, and its object, that functions of the program affect, with the part of each."""
-        dispatch = self._module.fact(Dispatch)
+        dispatch = self._forest.fact(Dispatch)
         functions = dispatch.functions(call)
         owner = call.func.value if functions and isinstance(call.func, cst.Attribute) else call.func
         for function in functions or dispatch.forwards(call):
             for param, path in self._parameters_affected(function, depth - 1):
                 passed: cst.BaseExpression | None = owner
-                if self._module.definitions.place_of(function, param) != -1:
-                    passed = self._module.definitions.argument_of(call, function, param)
+                if self._forest.definitions.place_of(function, param) != -1:
+                    passed = self._forest.definitions.argument_of(call, function, param)
                 if passed is not None:
                     yield passed, path
 
@@ -129,7 +129,7 @@ class Effects(ForestFact):
     def _find_affected(self, function: cst.FunctionDef, depth: int) -> Iterator[tuple[cst.Param, Path]]:
         params = set(parameters_of(function))
         targets: list[tuple[cst.BaseExpression, Path]] = [(target, ()) for target in self._direct_in(function)]
-        calls = self._module.tree.calls_in(function.body) if depth > 0 else []
+        calls = self._forest.tree.calls_in(function.body) if depth > 0 else []
         for call in calls:
             given = (call.func, *(item.value for item in call.args))
             if any(self._parameters(item, params) for part in given for item in _owners(part)):
@@ -153,8 +153,8 @@ class Effects(ForestFact):
 class Writes(Effects):
     """What changes tensors and arrays in place."""
 
-    def __init__(self, module: Forest) -> None:
-        super().__init__(module, Aliases(module, VIEWS | _CASTS, _VIEW_ATTRIBUTES, _VIEWING))
+    def __init__(self, forest: Forest) -> None:
+        super().__init__(forest, Aliases(forest, VIEWS | _CASTS, _VIEW_ATTRIBUTES, _VIEWING))
 
     def by(self, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
         """The tensors that a statement or call changes in place by itself: ``x += 1``, ``x[0] = 1``, ``x.add_(1)``."""
@@ -169,7 +169,7 @@ class Writes(Effects):
 
     def _by_call(self, call: cst.Call) -> Iterator[cst.BaseExpression]:
         method, given = called_name(call), [item.value for item in call.args]
-        name = self._module.name_of(call.func)
+        name = self._forest.name_of(call.func)
         if (changes_in_place(method) and method not in _HARMLESS and method != "_") or method == "fill":
             if name is None and isinstance(call.func, cst.Attribute):
                 yield call.func.value
@@ -189,17 +189,17 @@ class Writes(Effects):
 class Moves(Effects):
     """What moves modules to another device, or gives them other parts."""
 
-    def __init__(self, module: Forest) -> None:
-        super().__init__(module, Aliases(module, _OF_MODULES, frozenset(), frozenset()))
+    def __init__(self, forest: Forest) -> None:
+        super().__init__(forest, Aliases(forest, _OF_MODULES, frozenset(), frozenset()))
 
     def by(self, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
         """The modules that a call moves by itself, and those whose parts an assignment replaces by other modules."""
         if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value in _MOVING:
             moved = node.func.value
-            is_alone = isinstance(self._module.tree.parent(node), cst.Expr)  # of a tensor, it would return another
-            if isinstance(moved, cst.Name) or is_alone or self._module.value(moved).kind in (Kind.MODULE, Kind.LOSS):
+            is_alone = isinstance(self._forest.tree.parent(node), cst.Expr)  # of a tensor, it would return another
+            if isinstance(moved, cst.Name) or is_alone or self._forest.value(moved).kind in (Kind.MODULE, Kind.LOSS):
                 yield moved
-        elif isinstance(node, cst.Assign) and self._module.value(node.value).kind is Kind.MODULE:
+        elif isinstance(node, cst.Assign) and self._forest.value(node.value).kind is Kind.MODULE:
             yield from (item.target for item in node.targets if isinstance(item.target, cst.Attribute))
 
 

@@ -37,13 +37,13 @@ _NEW = ("zeros", "ones", "empty", "full", "rand")
 class Computations(ForestFact):
     """Answers for one forest."""
 
-    def __init__(self, module: Forest) -> None:
-        self._module = module
+    def __init__(self, forest: Forest) -> None:
+        self._forest = forest
         self._pure: CyclicMemo[cst.FunctionDef, bool] = CyclicMemo(False)
 
     def only_computes(self, call: cst.Call) -> bool:
         """Whether ``call`` only computes what it returns: of functions of the program, or as a method of a tensor."""
-        called = self._module.definitions.called(call, self._module.values)
+        called = self._forest.definitions.called(call, self._forest.values)
         if not called and isinstance(call.func, cst.Attribute):
             return call.func.attr.value in _OF_TENSORS
         return bool(called) and all(
@@ -51,25 +51,25 @@ class Computations(ForestFact):
         )
 
     def _is_pure(self, function: cst.FunctionDef) -> bool:
-        module = self._module
-        if module.tree.class_of(function) is not None or module.definitions.yields(function) or function.asynchronous:
+        forest = self._forest
+        if forest.tree.class_of(function) is not None or forest.definitions.yields(function) or function.asynchronous:
             return False
-        if function.decorators or module.tree.scopes[function].outer_names:
+        if function.decorators or forest.tree.scopes[function].outer_names:
             return False
-        within = [item for item in module.tree.stores if module.tree.within(item[2], function)]
+        within = [item for item in forest.tree.stores if forest.tree.within(item[2], function)]
         if not all(isinstance(target, cst.Name) or self._is_in_own(target, function) for target, _, _ in within):
             return False
-        return all(self._computes(call, function) for call in module.tree.calls_in(function.body))
+        return all(self._computes(call, function) for call in forest.tree.calls_in(function.body))
 
     def _computes(self, call: cst.Call, function: cst.FunctionDef) -> bool:
         """Whether a call in ``function`` keeps nothing but in a list of the function itself."""
-        name = self._module.name_of(call.func)
+        name = self._forest.name_of(call.func)
         if name is not None:
             return name.partition(".")[0] in _LIBRARIES and not name.startswith("torch.autograd.")
         if isinstance(call.func, cst.Attribute):
             method = call.func.attr.value
             return method in _METHODS or self.fills_own(call, function)
-        called = self._module.value(call.func)
+        called = self._forest.value(call.func)
         is_loss = called.kind is Kind.LOSS and called.definition is None  # `criterion(output, labels)`, of a library
         return is_loss or self.only_computes(call)
 
@@ -85,8 +85,8 @@ class Computations(ForestFact):
         """Whether ``node`` is a variable of ``function`` that is bound there to a new list, tensor or the like."""
         if not isinstance(node, cst.Name) or any(param.name.value == node.value for param in parameters_of(function)):
             return False
-        home = self._module.names.home_of(node)
-        bindings = self._module.values.reaching.of(node) if home is not None and home.node is function else ()
+        home = self._forest.names.home_of(node)
+        bindings = self._forest.values.reaching.of(node) if home is not None and home.node is function else ()
         made = [unpacked(item.value, item.path) for item in bindings]
         return bool(made) and all(isinstance(item, (cst.List, cst.Dict)) or self._is_new_tensor(item) for item in made)
 
@@ -94,7 +94,7 @@ class Computations(ForestFact):
         """``torch.zeros_like(x)``, ``x.new_zeros(3)``, ``x.clone()``."""
         if not isinstance(made, cst.Call):
             return False
-        name = self._module.name_of(made.func)
+        name = self._forest.name_of(made.func)
         if name is not None:
             return name.startswith("torch.") and last_part(name).startswith(_NEW)
         return isinstance(made.func, cst.Attribute) and made.func.attr.value in _COPYING

@@ -31,13 +31,13 @@ _OTHER_ROOTS = frozenset(
 class Constructors(ForestFact):
     """Answers for one forest."""
 
-    def __init__(self, module: Forest) -> None:
-        self._tree = module.tree
-        self._names = module.names
-        self._definitions = module.definitions
-        self._values = module.values
-        self._switches = module.fact(ModeSwitches)
-        self._origins = module.fact(NetworkOrigins)
+    def __init__(self, forest: Forest) -> None:
+        self._tree = forest.tree
+        self._names = forest.names
+        self._definitions = forest.definitions
+        self._values = forest.values
+        self._switches = forest.fact(ModeSwitches)
+        self._origins = forest.fact(NetworkOrigins)
 
     def of(self, model: cst.BaseExpression) -> frozenset[cst.Call] | None:
         """The calls that build ``model`` in training mode; None unless all ways it may come are seen."""

@@ -79,12 +79,12 @@ class Search:
 class DataFlow(ForestFact):
     """Answers for one forest."""
 
-    def __init__(self, module: Forest) -> None:
-        self._tree = module.tree
-        self._names = module.names
-        self._definitions = module.definitions
-        self._values = module.values
-        self._dispatch = module.fact(Dispatch)
+    def __init__(self, forest: Forest) -> None:
+        self._tree = forest.tree
+        self._names = forest.names
+        self._definitions = forest.definitions
+        self._values = forest.values
+        self._dispatch = forest.fact(Dispatch)
         self._parts: dict[cst.CSTNode, tuple[cst.CSTNode, ...]] = {}
         self._sources: dict[tuple[Item, bool], tuple[tuple[Item, bool], ...]] = {}
 

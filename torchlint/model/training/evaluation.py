@@ -20,13 +20,13 @@ KEEPING_MODE = frozenset("to cuda cpu float half double bfloat16 train requires_
 class Evaluation(ForestFact):
     """Answers for one forest."""
 
-    def __init__(self, module: Forest) -> None:
-        self._tree = module.tree
-        self._names = module.names
-        self._definitions = module.definitions
-        self._values = module.values
-        self._switches = module.fact(ModeSwitches)
-        self._origins = module.fact(NetworkOrigins)
+    def __init__(self, forest: Forest) -> None:
+        self._tree = forest.tree
+        self._names = forest.names
+        self._definitions = forest.definitions
+        self._values = forest.values
+        self._switches = forest.fact(ModeSwitches)
+        self._origins = forest.fact(NetworkOrigins)
 
     def of(self, at: cst.CSTNode, model: cst.BaseExpression | None, depth: int = 4) -> cst.CSTNode | None:
         """The ``eval()`` that is in force at ``at`` for ``model``, or for the networks there; None if there is none.

@@ -19,9 +19,9 @@ _BRANCHES = (cst.If, cst.Else, *HANDLERS)
 class Failures(ForestFact):
     """Answers for one forest. Statements are looked up by their pieces: where those begin is known."""
 
-    def __init__(self, module: Forest) -> None:
-        self._forest = module
-        self._tree = module.tree
+    def __init__(self, forest: Forest) -> None:
+        self._forest = forest
+        self._tree = forest.tree
 
     def has(self, offset: int) -> bool:
         """Whether the code at an offset ends in an error.

@@ -63,12 +63,12 @@ class GradMode(str, Enum):
 class GradModes(ForestFact):
     """Answers for one forest."""
 
-    def __init__(self, module: Forest) -> None:
-        self._tree = module.tree
-        self._names = module.names
-        self._definitions = module.definitions
-        self._values = module.values
-        self._links = module.links
+    def __init__(self, forest: Forest) -> None:
+        self._tree = forest.tree
+        self._names = forest.names
+        self._definitions = forest.definitions
+        self._values = forest.values
+        self._links = forest.links
         self._recording: dict[cst.CSTNode, bool] = {}
         #: by function, and by function and place in it if its calls differ
         self._modes: CyclicMemo[tuple[cst.FunctionDef, cst.CSTNode | None], GradMode] = CyclicMemo(GradMode.UNKNOWN)

@@ -33,8 +33,8 @@ _DISTRIBUTIONS = "torch.distributions."
 class Gradientless(ForestFact):
     """Answers for one forest."""
 
-    def __init__(self, module: Forest) -> None:
-        self._module = module
+    def __init__(self, forest: Forest) -> None:
+        self._forest = forest
 
     def is_size(self, part: cst.CSTNode) -> bool:
         """Whether an expression asks for the size or another property of a tensor."""
@@ -44,7 +44,7 @@ class Gradientless(ForestFact):
 
     def is_plain(self, part: cst.CSTNode) -> bool:
         """Whether an expression takes no more than the size of a tensor, or makes a number of Python of it."""
-        return self.is_size(part) or (type(part) is cst.Call and self._module.name_of(part.func) in _PLAIN)
+        return self.is_size(part) or (type(part) is cst.Call and self._forest.name_of(part.func) in _PLAIN)
 
     def is_discrete(self, part: cst.CSTNode) -> bool:
         """Whether an expression returns integers, or what ``sample()`` draws from a distribution of torch."""
@@ -55,7 +55,7 @@ class Gradientless(ForestFact):
         if part.func.attr.value == "sample":
             return self._is_distribution(part.func.value)
         if part.func.attr.value in _CONVERTING:
-            return any(self._module.name_of(argument.value) in _INTEGER_TYPES for argument in part.args)
+            return any(self._forest.name_of(argument.value) in _INTEGER_TYPES for argument in part.args)
         return part.func.attr.value in _INTEGERS
 
     def gives_indices(self, call: cst.Call) -> bool:
@@ -64,7 +64,7 @@ class Gradientless(ForestFact):
 
     def _indices_of(self, call: cst.Call) -> cst.Name | None:
         """The name that an assignment gives the indices."""
-        assignment = self._module.tree.parent(call)
+        assignment = self._forest.tree.parent(call)
         if not isinstance(assignment, cst.Assign) or last_name(call.func) not in WITH_INDICES:
             return None
         target = assignment.targets[0].target
@@ -73,19 +73,19 @@ class Gradientless(ForestFact):
 
     @cached_property
     def _names_of_indices(self) -> frozenset[str]:
-        found = map(self._indices_of, self._module.tree.calls_named(*WITH_INDICES))
+        found = map(self._indices_of, self._forest.tree.calls_named(*WITH_INDICES))
         return frozenset(name.value for name in found if name is not None)
 
     def _has_indices(self, name: cst.Name) -> bool:
-        bound = [(item.value, item.path) for item in self._module.values.reaching.of(name)]
+        bound = [(item.value, item.path) for item in self._forest.values.reaching.of(name)]
         return bool(bound) and all(
             isinstance(value, cst.Call) and path == (1,) and self.gives_indices(value) for value, path in bound
         )
 
     def _is_distribution(self, node: cst.BaseExpression) -> bool:
         if isinstance(node, cst.Call):
-            return (self._module.name_of(node.func) or "").startswith(_DISTRIBUTIONS)
+            return (self._forest.name_of(node.func) or "").startswith(_DISTRIBUTIONS)
         if not isinstance(node, cst.Name):
             return False
-        made = [item.value if not item.path else None for item in self._module.values.reaching.of(node)]
+        made = [item.value if not item.path else None for item in self._forest.values.reaching.of(node)]
         return bool(made) and all(isinstance(item, cst.Call) and self._is_distribution(item) for item in made)

@@ -33,16 +33,16 @@ _GRADIENT_PREFIXES = ("torch.func.", "torch.autograd.functional.", "functorch.")
 class Gradients(ForestFact):
     """Answers for one forest."""
 
-    def __init__(self, module: Forest) -> None:
-        self._tree = module.tree
-        self._names = module.names
-        self._definitions = module.definitions
-        self._flow = module.fact(DataFlow)
-        self._dispatch = module.fact(Dispatch)
-        self._library_steps = module.fact(LibrarySteps)
-        self._gradientless = module.fact(Gradientless)
-        self._modes = module.fact(GradModes)
-        self._words_of = module.words_of
+    def __init__(self, forest: Forest) -> None:
+        self._tree = forest.tree
+        self._names = forest.names
+        self._definitions = forest.definitions
+        self._flow = forest.fact(DataFlow)
+        self._dispatch = forest.fact(Dispatch)
+        self._library_steps = forest.fact(LibrarySteps)
+        self._gradientless = forest.fact(Gradientless)
+        self._modes = forest.fact(GradModes)
+        self._words_of = forest.words_of
         self._trained: dict[cst.CSTNode, bool] = {}
         self._without: CyclicMemo[cst.FunctionDef, bool] = CyclicMemo(False)  #: whether its result has no gradient
 

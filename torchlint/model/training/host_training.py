@@ -31,9 +31,9 @@ _DEPTH = 3
 class HostTraining(ForestFact):
     """Answers for one forest."""
 
-    def __init__(self, module: Forest) -> None:
-        self._module = module
-        self._tree = module.tree
+    def __init__(self, forest: Forest) -> None:
+        self._forest = forest
+        self._tree = forest.tree
         self._known: dict[cst.CSTNode, bool] = {}
         self._staying: CyclicMemo[cst.ClassDef, bool] = CyclicMemo(True)  #: a class may build objects of its own
 
@@ -48,19 +48,19 @@ class HostTraining(ForestFact):
         return self._known[step]
 
     def _trains_on_host(self, step: cst.CSTNode) -> bool:
-        if self._module.fact(Placement).is_gpu_default or self._module.fact(Devices).uses_trainer:
+        if self._forest.fact(Placement).is_gpu_default or self._forest.fact(Devices).uses_trainer:
             return False
         made: set[cst.CSTNode] = set()
         for call in filter(is_step, self._tree.calls_in(step)):
             assert isinstance(call.func, cst.Attribute)
-            value = self._module.value(call.func.value)
+            value = self._forest.value(call.func.value)
             if value.kind is not Kind.OPTIMIZER or not value.origins:
                 return False
             made |= value.origins
         return (
             bool(made)
             and all(map(self._changes_host, made))
-            and not self._moves_in(self._module.function_or_file(step))
+            and not self._moves_in(self._forest.function_or_file(step))
         )
 
     def _changes_host(self, optimizer: cst.CSTNode) -> bool:
@@ -68,7 +68,7 @@ class HostTraining(ForestFact):
         if (
             not isinstance(optimizer, cst.Call)
             or not optimizer.args
-            or self._moves_in(self._module.function_or_file(optimizer))
+            or self._moves_in(self._forest.function_or_file(optimizer))
         ):
             return False
         given = optimizer.args[0].value
@@ -84,13 +84,13 @@ class HostTraining(ForestFact):
         """Whether a function moves anything, apart from networks under a switch that is off by default."""
         return any(
             self._tree.within(move.call, home) and move.device is not Device.CPU and not self._is_off(move)
-            for move in self._module.fact(Placement).moves
+            for move in self._forest.fact(Placement).moves
         ) or any(self._tree.within(item, home) for item in self._tree.keywords.get("device", ()))
 
     def _is_off(self, move: Move) -> bool:
         """Whether it is ``if args.gpu: net = net.cuda()``, where ``args.gpu`` is off by default."""
-        return self._module.value(move.source).kind is Kind.MODULE and any(
-            item.guard is not None and self._module.fact(Options).is_off(item.guard.test)
+        return self._forest.value(move.source).kind is Kind.MODULE and any(
+            item.guard is not None and self._forest.fact(Options).is_off(item.guard.test)
             for item in branches(self._tree, move.call)
         )
 
@@ -98,13 +98,13 @@ class HostTraining(ForestFact):
 
     def _is_tensor_on_host(self, node: cst.BaseExpression) -> bool:
         """Whether ``node`` is a variable that was made on the CPU: ``nn.Parameter(torch.zeros(4))``."""
-        bindings = self._module.names.bindings(node) if isinstance(node, cst.Name) else []
+        bindings = self._forest.names.bindings(node) if isinstance(node, cst.Name) else []
         return bool(bindings) and all(
             item.kind is BindingKind.ASSIGN and self._is_made_on_host(item.value) for item in bindings
         )
 
     def _is_made_on_host(self, node: cst.CSTNode | None) -> bool:
-        name = self._module.name_of(node.func) if isinstance(node, cst.Call) else None
+        name = self._forest.name_of(node.func) if isinstance(node, cst.Call) else None
         if not isinstance(node, cst.Call) or name is None:
             return False
         if name in _PARAMETERS:
@@ -113,9 +113,9 @@ class HostTraining(ForestFact):
 
     def _stays(self, name: cst.Name) -> bool:
         """Whether a network is built here, and no use of its variable may move it."""
-        bindings = self._module.names.bindings(name)
-        home = self._module.function_or_file(bindings[0].node) if bindings else None
-        moves = {move.call for move in self._module.fact(Placement).moves if self._is_off(move)}
+        bindings = self._forest.names.bindings(name)
+        home = self._forest.function_or_file(bindings[0].node) if bindings else None
+        moves = {move.call for move in self._forest.fact(Placement).moves if self._is_off(move)}
         return (
             home is not None
             and all(item.kind is BindingKind.ASSIGN and not item.path for item in bindings)
@@ -125,12 +125,12 @@ class HostTraining(ForestFact):
 
     def _is_built(self, node: cst.CSTNode | None) -> bool:
         """Whether ``node`` builds a network on the CPU: ``nn.Sequential(...)``, ``Net()``."""
-        if not isinstance(node, cst.Call) or self._module.value(node).kind is not Kind.MODULE:
+        if not isinstance(node, cst.Call) or self._forest.value(node).kind is not Kind.MODULE:
             return False
-        name = self._module.name_of(node.func)
+        name = self._forest.name_of(node.func)
         if name is not None and name.startswith("torch.nn."):
             return _PARALLEL not in name
-        called = self._module.definitions.called(node, self._module.values)
+        called = self._forest.definitions.called(node, self._forest.values)
         return bool(called) and all(map(self._is_unmoved, called))
 
     def _is_unmoved(self, definition: cst.CSTNode) -> bool:
@@ -140,9 +140,9 @@ class HostTraining(ForestFact):
     def _find_unmoved(self, definition: cst.ClassDef) -> bool:
         return not self._moves_in(definition) and all(
             self._is_unmoved(inner)
-            for part in self._module.definitions.lineage(definition)
+            for part in self._forest.definitions.lineage(definition)
             for call in self._tree.calls_in(part)
-            for inner in self._module.definitions.called(call, self._module.values)
+            for inner in self._forest.definitions.called(call, self._forest.values)
             if isinstance(inner, cst.ClassDef)
         )
 
@@ -160,10 +160,10 @@ class HostTraining(ForestFact):
             return False
         if above.keyword is use:
             return True
-        library = self._module.name_of(call.func)
+        library = self._forest.name_of(call.func)
         if library is not None:
             return library.startswith(_KEEPING)
-        called = self._module.definitions.called(call, self._module.values)
+        called = self._forest.definitions.called(call, self._forest.values)
         return bool(called) and all(
             isinstance(function, cst.FunctionDef) and self._is_kept_by_function(function, call, use, depth)
             for function in called
@@ -171,11 +171,11 @@ class HostTraining(ForestFact):
 
     def _is_kept_by_function(self, function: cst.FunctionDef, call: cst.Call, use: cst.Name, depth: int) -> bool:
         """Whether ``function`` only uses the network that ``call`` passes as ``use``, and moves nothing like it."""
-        passed = self._module.definitions.arguments.of
+        passed = self._forest.definitions.arguments.of
         taken = [param for param in parameters_of(function) if passed(call, function, param) is use]
         moved = {
             (dotted_name(move.source) or "").partition(".")[0]
-            for move in self._module.fact(Placement).moves
+            for move in self._forest.fact(Placement).moves
             if self._tree.within(move.call, function)
         }
         return bool(taken) and all(

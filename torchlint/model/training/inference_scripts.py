@@ -14,8 +14,8 @@ from torchlint.model.training.gradients import Gradients
 class InferenceScripts(ForestFact):
     """Answers for one forest."""
 
-    def __init__(self, module: Forest) -> None:
-        self._module = module
+    def __init__(self, forest: Forest) -> None:
+        self._forest = forest
         self._called: dict[tuple[cst.CSTNode, frozenset[str]], bool] = {}
 
     def only_infers(self, root: cst.CSTNode) -> bool:
@@ -28,12 +28,12 @@ class InferenceScripts(ForestFact):
 
     def only_loads(self, root: cst.CSTNode) -> bool:
         """Whether a file loads the weights of a network, and trains nothing."""
-        return "load_state_dict" in self._module.words_of(root) and not self._module.fact(Gradients).trains(root)
+        return "load_state_dict" in self._forest.words_of(root) and not self._forest.fact(Gradients).trains(root)
 
     def _is_called(self, root: cst.CSTNode, words: frozenset[str]) -> bool:
         if (root, words) not in self._called:
-            module, file = self._module, self._module.file_of_root[root]
+            forest, file = self._forest, self._forest.file_of_root[root]
             speaks = words_of(PurePosixPath(file.place).stem) & words
-            is_script = bool(speaks) and not module.links.is_imported(root)
-            self._called[root, words] = is_script and not module.fact(Gradients).trains(root)
+            is_script = bool(speaks) and not forest.links.is_imported(root)
+            self._called[root, words] = is_script and not forest.fact(Gradients).trains(root)
         return self._called[root, words]

@@ -19,15 +19,15 @@ _MAKING = frozenset({"clone", "detach", "normal_", "uniform_", "zero_", "require
 class InputGradients(ForestFact):
     """Answers for one forest."""
 
-    def __init__(self, module: Forest) -> None:
-        self._module = module
+    def __init__(self, forest: Forest) -> None:
+        self._forest = forest
         self._changed: dict[cst.CSTNode, bool] = {}
 
     @cached_property
     def are_optimized(self) -> bool:
         """Whether all that the optimizers of the file change are tensors: an image, a style, a prompt; no network."""
         made: list[cst.Call] = []
-        for calls in (self._calls_of_optim, self._module.tree.calls):  # one by name that is given a network is enough
+        for calls in (self._calls_of_optim, self._forest.tree.calls):  # one by name that is given a network is enough
             made = [call for call in calls if self._makes_optimizer(call)]
             if not all(call.args and self._is_list_of_tensors(call.args[0].value) for call in made):
                 return False
@@ -36,18 +36,18 @@ class InputGradients(ForestFact):
     @property
     def _calls_of_optim(self) -> list[cst.Call]:
         """The calls that name a class or a function of torch.optim."""
-        names = self._module.names
+        names = self._forest.names
         return names.calls_of(*(name for name in names.calls if name.startswith("torch.optim.")))
 
     def are_changed_in(self, node: cst.CSTNode) -> bool:
         """Whether all optimizers that a loop or a function steps change tensors, whatever others of the program do."""
         if node not in self._changed:
-            steps = [call for call in self._module.tree.calls_in(node) if is_step(call)]
+            steps = [call for call in self._forest.tree.calls_in(node) if is_step(call)]
             self._changed[node] = bool(steps) and all(map(self._steps_inputs, steps))
         return self._changed[node]
 
     def _makes_optimizer(self, call: cst.Call) -> bool:
-        value = self._module.value(call)
+        value = self._forest.value(call)
         return value.kind is Kind.OPTIMIZER and value.name.startswith("torch.optim.")
 
     def _is_list_of_tensors(self, node: cst.BaseExpression) -> bool:
@@ -57,7 +57,7 @@ class InputGradients(ForestFact):
         if isinstance(node, cst.ListComp):
             return self._makes_tensor(node.elt)
         if isinstance(node, cst.Name):
-            values = [item.value for item in self._module.values.reaching.of(node)]
+            values = [item.value for item in self._forest.values.reaching.of(node)]
             return any(map(_is_list, values)) and all(
                 item is not None and (self._fills_with_tensors(node, item) or self._makes_tensor(item))
                 for item in values
@@ -73,13 +73,13 @@ class InputGradients(ForestFact):
         """Whether a name is bound to a list of tensors, perhaps an empty one to which tensors are appended."""
         if not isinstance(value, cst.List) or value.elements:
             return _is_list(value) and self._is_list_of_tensors(value)
-        function = self._module.tree.function_of(name)
+        function = self._forest.tree.function_of(name)
         appended = [
             item.value
-            for call in self._module.tree.calls_named("append")
+            for call in self._forest.tree.calls_named("append")
             if isinstance(call.func, cst.Attribute)
             and dotted_name(call.func.value) == name.value
-            and self._module.tree.function_of(call) is function
+            and self._forest.tree.function_of(call) is function
             for item in call.args
         ]
         return bool(appended) and all(map(self._makes_tensor, appended))
@@ -88,7 +88,7 @@ class InputGradients(ForestFact):
         """``x.detach().clone()``, ``noise.repeat(8, 1).normal_()``, ``torch.zeros(8)``."""
         if isinstance(node, cst.Call) and called_name(node) in _MAKING and isinstance(node.func, cst.Attribute):
             return True
-        return isinstance(node, cst.Call) and self._module.value(node).kind is Kind.TENSOR
+        return isinstance(node, cst.Call) and self._forest.value(node).kind is Kind.TENSOR
 
     def _is_group(self, node: cst.BaseExpression) -> bool:
         """``{"params": [image], "lr": 0.1}``."""
@@ -104,26 +104,26 @@ class InputGradients(ForestFact):
         if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
             return node.func.attr.value == "requires_grad_"
         if isinstance(node, cst.Attribute):
-            owner = self._module.value(node.value)
+            owner = self._forest.value(node.value)
             if owner.kind is Kind.MODULE and dotted_name(node.value) != "self":
                 return False  # `net.weight`
         if not isinstance(node, (cst.Name, cst.Attribute)):
             return False
-        values = [item.value for item in self._module.values.reaching.of(node)] if isinstance(node, cst.Name) else []
+        values = [item.value for item in self._forest.values.reaching.of(node)] if isinstance(node, cst.Name) else []
         if values and all(isinstance(item, (cst.Dict, cst.List, cst.ListComp)) for item in values):
             return False  # a group of parameters
-        return self._module.value(node).kind in (Kind.TENSOR, Kind.UNKNOWN)
+        return self._forest.value(node).kind in (Kind.TENSOR, Kind.UNKNOWN)
 
     def are_wanted_by(self, backward: cst.Call) -> bool:
         """Whether a backward pass is that of an attack: its function reads the gradient of a tensor that it changes.
 
         It makes the tensor require a gradient, and steps no optimizer, or only one of such tensors.
         """
-        function = self._module.function_of(backward)
+        function = self._forest.function_of(backward)
         read = self._gradients.get(function, ())
         if function is None or not any(self._is_input(node.value, function) for node in read):
             return False
-        return all(map(self._steps_inputs, filter(is_step, self._module.tree.calls_in(function.body))))
+        return all(map(self._steps_inputs, filter(is_step, self._forest.tree.calls_in(function.body))))
 
     @cached_property
     def _gradients(self) -> dict[cst.CSTNode | None, list[cst.Attribute]]:
@@ -137,8 +137,8 @@ class InputGradients(ForestFact):
 
     def _by_function(self, *names: str) -> dict[cst.CSTNode | None, list[cst.Attribute]]:
         found: dict[cst.CSTNode | None, list[cst.Attribute]] = {}
-        for node in self._module.tree.attributes_named(*names):
-            found.setdefault(self._module.tree.function_of(node), []).append(node)
+        for node in self._forest.tree.attributes_named(*names):
+            found.setdefault(self._forest.tree.function_of(node), []).append(node)
         return found
 
     def _is_input(self, node: cst.BaseExpression, function: cst.FunctionDef) -> bool:
@@ -150,13 +150,13 @@ class InputGradients(ForestFact):
             return True
         return isinstance(node, cst.Name) and any(
             isinstance(item.value, cst.Call) and requires_gradient(item.value)
-            for item in self._module.tree.scopes[function].bindings.get(node.value, ())
+            for item in self._forest.tree.scopes[function].bindings.get(node.value, ())
         )
 
     def _steps_inputs(self, step: cst.Call) -> bool:
         """Whether an optimizer that is stepped is made for tensors."""
         owner = step.func.value if isinstance(step.func, cst.Attribute) else step.func
-        made = [call for call in self._module.value(owner).origins if isinstance(call, cst.Call)]
+        made = [call for call in self._forest.value(owner).origins if isinstance(call, cst.Call)]
         return bool(made) and all(call.args and self._is_list_of_tensors(call.args[0].value) for call in made)
 
 

@@ -26,9 +26,9 @@ PROCESSES = re.compile(r"(^|_)rank$|main_process|is_master|master_process|is_mai
 class Intervals(ForestFact):
     """Answers for one forest."""
 
-    def __init__(self, module: Forest) -> None:
-        self._module = module
-        self._tree = module.tree
+    def __init__(self, forest: Forest) -> None:
+        self._forest = forest
+        self._tree = forest.tree
         self._optional: CyclicMemo[cst.BaseExpression, bool] = CyclicMemo(False)
         self._remainders: dict[cst.CSTNode, bool] = {}
 
@@ -47,13 +47,13 @@ class Intervals(ForestFact):
         if not isinstance(node, cst.BinaryOperation) or not isinstance(node.operator, cst.Modulo):
             return False
         if node not in self._remainders:
-            sources = self._module.fact(Configuration).sources(node.right)  # of an option, its default
+            sources = self._forest.fact(Configuration).sources(node.right)  # of an option, its default
             values = sources.values if sources is not None else ()
             self._remainders[node] = not values or not all(map(_is_short, values))
         return self._remainders[node]
 
     def _is_counted(self, name: cst.Name) -> bool:
-        reached = self._module.values.reaching.of(name)
+        reached = self._forest.values.reaching.of(name)
         made = [item.value for item in reached if item.kind is BindingKind.ASSIGN and not item.path]
         if any(
             isinstance(value, (cst.Comparison, cst.BooleanOperation, cst.UnaryOperation))
@@ -81,10 +81,10 @@ class Intervals(ForestFact):
         if isinstance(value, cst.IfExp):
             return is_none(value.orelse) and self._counts_steps(value.test) and not self._is_usual(value.test)
         if isinstance(value, cst.Call):
-            functions = self._module.fact(Dispatch).functions(value)
+            functions = self._forest.fact(Dispatch).functions(value)
             return bool(functions) and all(self._returns_at_intervals(function) for function in functions)
         if isinstance(value, cst.Name):
-            reached = self._module.values.reaching.of(value)
+            reached = self._forest.values.reaching.of(value)
             params = [item.node for item in reached if isinstance(item.node, cst.Param)]
             if params:
                 return len(reached) == 1 and self._is_passed_at_intervals(params[0])
@@ -103,21 +103,21 @@ class Intervals(ForestFact):
         function = owner_of(self._tree, param)
         if function is None or (param.default is not None and not is_none(param.default)):
             return False
-        passed = [self._passed(call, function, param) for call in self._module.fact(Dispatch).callers(function)]
+        passed = [self._passed(call, function, param) for call in self._forest.fact(Dispatch).callers(function)]
         given = [value for value in passed if value is not None]
         return bool(given) and all(self._is_given_at_intervals(value) for value in given)
 
     def _passed(self, call: cst.Call, function: cst.FunctionDef, param: cst.Param) -> cst.BaseExpression | None:
         """What a call passes for a parameter; behind ``*items``, whose number is unknown, what has the same name."""
-        value = self._module.definitions.argument_of(call, function, param)
+        value = self._forest.definitions.argument_of(call, function, param)
         if value is not None or not any(item.star == "*" for item in call.args):
             return value
         named = (item.value for item in call.args if not item.star and item.keyword is None)
         return next((item for item in named if isinstance(item, cst.Name) and item.value == param.name.value), None)
 
     def _returns_at_intervals(self, function: cst.FunctionDef) -> bool:
-        returned = self._module.definitions.returns(function)
-        return not self._module.definitions.yields(function) and self._is_one_at_intervals(
+        returned = self._forest.definitions.returns(function)
+        return not self._forest.definitions.yields(function) and self._is_one_at_intervals(
             (item, item) for item in returned if item is not None
         )
 

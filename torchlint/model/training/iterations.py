@@ -60,10 +60,10 @@ _DECIDING = frozenset(
 class Iterations(ForestFact):
     """Answers for one forest."""
 
-    def __init__(self, module: Forest) -> None:
-        self._module = module
-        self._tree = module.tree
-        self._intervals = module.fact(Intervals)
+    def __init__(self, forest: Forest) -> None:
+        self._forest = forest
+        self._tree = forest.tree
+        self._intervals = forest.fact(Intervals)
         self._bound: dict[cst.CSTNode, set[str]] = {}
         self._exits: dict[cst.IndentedBlock, cst.If | None] = {}
 
@@ -83,7 +83,7 @@ class Iterations(ForestFact):
             if isinstance(above, (cst.If, cst.IfExp)) and child is not above.test:
                 often = or_often and self._trains_or_asks_for_process(above, child, step)
                 late = child is above.body and self._starts_late(above, step)
-                works = has_work(above, child, self._module.values.reaching) and not self._intervals.counts(above.test)
+                works = has_work(above, child, self._forest.values.reaching) and not self._intervals.counts(above.test)
                 usual = self._is_usual(above, child) or self._has_all_work(above, child)
                 if not (often or late or works or usual) and self._is_rare(above, step):
                     return False
@@ -138,7 +138,7 @@ class Iterations(ForestFact):
 
     def _held(self, name: cst.Name) -> str | None:
         """The attribute of ``self`` that ``name`` is another name for: ``opt`` after ``opt = self.opt``."""
-        assigned = self._module.values.reaching.assigned(name)
+        assigned = self._forest.values.reaching.assigned(name)
         text = dotted_name(assigned) if isinstance(assigned, cst.Attribute) else None
         return last_part(text) if text is not None and text.startswith("self.") else None
 
@@ -184,7 +184,7 @@ class Iterations(ForestFact):
 
     def _is_library(self, name: cst.Name) -> bool:
         """``t`` of ``isinstance(x, t.Tensor)`` after ``import torch as t``."""
-        return isinstance(self._tree.parent(name), cst.Attribute) and self._module.name_of(name) is not None
+        return isinstance(self._tree.parent(name), cst.Attribute) and self._forest.name_of(name) is not None
 
     def _trains_or_asks_for_process(self, branch: cst.If | cst.IfExp, part: cst.CSTNode, step: cst.CSTNode) -> bool:
         """Whether ``part`` of ``branch`` runs a backward pass, or the condition depends only on the process."""
@@ -210,13 +210,13 @@ class Iterations(ForestFact):
 
     def _is_always(self, test: cst.BaseExpression, value: str) -> bool:
         """Whether a condition is a setting that the program gives no value but this one."""
-        found = self._module.fact(Configuration).sources(test) if isinstance(test, (cst.Name, cst.Attribute)) else None
+        found = self._forest.fact(Configuration).sources(test) if isinstance(test, (cst.Name, cst.Attribute)) else None
         return found is not None and all(isinstance(item, cst.Name) and item.value == value for item in found.values)
 
     def _is_option(self, flag: cst.Name | cst.Attribute) -> bool:
         """Whether ``flag`` has the name of a switch of the command line, and not of one to look into a program."""
         name = last_name(flag)
-        return _INSPECTING.search(name) is None and self._module.values.parsers.are_off(name, flag)
+        return _INSPECTING.search(name) is None and self._forest.values.parsers.are_off(name, flag)
 
     def _starts_late(self, branch: cst.If | cst.IfExp, step: cst.CSTNode) -> bool:
         """Whether ``branch`` is taken at every iteration from some iteration on: ``if step > warmup:``."""
@@ -249,7 +249,7 @@ class Iterations(ForestFact):
         """The function that is asked about a name: ``hasattr`` of ``hasattr(loss, "item")``."""
         parent = self._tree.parent(name)
         call = self._tree.parent(parent) if isinstance(parent, cst.Arg) else None
-        return last_part(self._module.name_of(call.func) or "") if isinstance(call, cst.Call) else ""
+        return last_part(self._forest.name_of(call.func) or "") if isinstance(call, cst.Call) else ""
 
     def _checks_type(self, name: cst.Name) -> bool:
         """``isinstance(loss, float)``, ``losses[i] is not None``, ``p.grad is not None``, ``"loss" in outputs``."""
@@ -293,7 +293,7 @@ class Iterations(ForestFact):
         """Whether ``loop``, inside of a step, iterates over other data: a validation pass, not the parts of a batch."""
         if child is not loop.body:
             return False
-        return gives_batches(self._module.fact(Loops).of(loop).over) and not any(
+        return gives_batches(self._forest.fact(Loops).of(loop).over) and not any(
             is_backward(call) for call in self._tree.calls_in(loop.body)
         )
 
@@ -314,7 +314,7 @@ class Iterations(ForestFact):
 
     def _skips_training(self, block: cst.IndentedBlock, exit_: cst.If) -> bool:
         """Whether all backward passes of ``block`` are behind an exit: it leaves out whole training steps."""
-        trains, place = self._module.fact(Gradients).trains, block.body.index(exit_)
+        trains, place = self._forest.fact(Gradients).trains, block.body.index(exit_)
         return any(map(trains, block.body[place + 1 :])) and not any(map(trains, block.body[:place]))
 
 

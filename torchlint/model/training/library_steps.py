@@ -35,24 +35,24 @@ def _is_loss(key: cst.BaseExpression) -> bool:
 class LibrarySteps(ForestFact):
     """Answers for one forest."""
 
-    def __init__(self, module: Forest) -> None:
-        self._module = module
+    def __init__(self, forest: Forest) -> None:
+        self._forest = forest
 
     @cached_property
     def methods(self) -> list[cst.FunctionDef]:
         """The training steps of classes that a trainer runs, in order."""
-        return [item for item in self._module.tree.functions if item.name.value in _METHODS and self._is_run(item)]
+        return [item for item in self._forest.tree.functions if item.name.value in _METHODS and self._is_run(item)]
 
     @cached_property
     def losses(self) -> list[cst.BaseExpression]:
         """What the training steps return: the library runs the backward pass. Of a dict it is the item ``loss``."""
-        returned = (value for method in self.methods for value in self._module.definitions.returns(method))
+        returned = (value for method in self.methods for value in self._forest.definitions.returns(method))
         return [_loss_in(value) for value in returned if value is not None]
 
     def _is_run(self, function: cst.FunctionDef) -> bool:
-        owner = self._module.tree.class_of(function)
+        owner = self._forest.tree.class_of(function)
         return owner is not None and any(
-            name.endswith(_TRAINERS) for name in self._module.definitions.base_names(owner)
+            name.endswith(_TRAINERS) for name in self._forest.definitions.base_names(owner)
         )
 
     @cached_property
@@ -60,6 +60,6 @@ class LibrarySteps(ForestFact):
         """The functions that an engine is given to run them for every batch: ``Engine(update)``."""
         return frozenset(
             function
-            for update in self._module.values.engines.made.values()
-            for function in self._module.fact(Dispatch).held(update)
+            for update in self._forest.values.engines.made.values()
+            for function in self._forest.fact(Dispatch).held(update)
         )

@@ -84,9 +84,9 @@ _EPOCH_NAMES = re.compile(r"epoch|max_ep\b|n_ep\b", re.IGNORECASE)
 class Loops(ForestFact):
     """The loops of one forest."""
 
-    def __init__(self, module: Forest) -> None:
-        self._tree = module.tree
-        self._values = module.values
+    def __init__(self, forest: Forest) -> None:
+        self._tree = forest.tree
+        self._values = forest.values
         self._known: dict[cst.CSTNode, Loop] = {}
 
     def all(self) -> Iterator[Loop]:

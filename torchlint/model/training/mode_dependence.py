@@ -25,11 +25,11 @@ _PLAIN_FEATURES = re.compile(r"torchvision\.models\.(\w+\.)?(alexnet|vgg\d+|sque
 class ModeDependence(ForestFact):
     """Answers for one forest."""
 
-    def __init__(self, module: Forest) -> None:
-        self._tree = module.tree
-        self._names = module.names
-        self._definitions = module.definitions
-        self._values = module.values
+    def __init__(self, forest: Forest) -> None:
+        self._tree = forest.tree
+        self._names = forest.names
+        self._definitions = forest.definitions
+        self._values = forest.values
 
     def of(self, constructor: cst.Call) -> bool:
         """Whether the network that ``constructor`` builds depends on its mode; a class out of sight counts as yes."""

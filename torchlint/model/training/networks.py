@@ -26,24 +26,24 @@ _DATA_PARALLEL = "torch.nn.parallel.data_parallel"
 class Networks(ForestFact):
     """The forward calls of a forest."""
 
-    def __init__(self, module: Forest) -> None:
-        self._module = module
+    def __init__(self, forest: Forest) -> None:
+        self._forest = forest
         self._runs: CyclicMemo[cst.Call | cst.FunctionDef, bool] = CyclicMemo(False)
 
     def is_forward(self, node: cst.Call) -> bool:
         """Whether ``node`` runs a network: `model(x)`, `self.model.forward(x)`; not a criterion or a container."""
         func = node.func
         if self._is_parallel(node):
-            return self._module.value(node.args[0].value).kind is Kind.MODULE
+            return self._forest.value(node.args[0].value).kind is Kind.MODULE
         if isinstance(func, cst.Attribute) and func.attr.value == "forward":
-            return self._module.value(func.value).kind is Kind.MODULE
-        if self._module.name_of(func) is not None:
+            return self._forest.value(func.value).kind is Kind.MODULE
+        if self._forest.name_of(func) is not None:
             return False
         if isinstance(func, cst.Attribute) and dotted_name(func.value) == "self":
-            owner = self._module.value(func.value).definition
-            if owner is not None and self._module.definitions.method(owner, func.attr.value) is not None:
+            owner = self._forest.value(func.value).definition
+            if owner is not None and self._forest.definitions.method(owner, func.attr.value) is not None:
                 return False
-        value = self._module.value(func)
+        value = self._forest.value(func)
         return value.kind is Kind.MODULE
 
     def runs_network(self, node: cst.Call) -> bool:
@@ -62,7 +62,7 @@ class Networks(ForestFact):
         func = self.network_of(node)
         if knowledge.NO_NETWORK.search(last_name(func.value if isinstance(func, cst.Subscript) else func)):
             return False  # asked first, as a value takes longer
-        value = self._module.value(func)
+        value = self._forest.value(func)
         last = last_part(value.name)
         if value.kind is not Kind.MODULE or (knowledge.NO_NETWORK.search(last) and not self._is_given_network(value)):
             return False
@@ -71,11 +71,11 @@ class Networks(ForestFact):
         is_method = isinstance(node.func, cst.Attribute) and node.func.attr.value == "forward"
         if func is node.func or is_method or self._is_parallel(node):
             return self.is_forward(node)
-        if self._module.imports("sentence_transformers"):
+        if self._forest.imports("sentence_transformers"):
             return False  # its ``encode`` records nothing
         return not any(
-            self._module.fact(GradModes).disables(item)
-            for item in self._module.definitions.called(node, self._module.values)
+            self._forest.fact(GradModes).disables(item)
+            for item in self._forest.definitions.called(node, self._forest.values)
         )
 
     def _needs_nothing(self, node: cst.Call) -> bool:
@@ -84,29 +84,29 @@ class Networks(ForestFact):
         if dotted_name(network) in (None, "self"):
             return False
         if network is not node.func:
-            called = self._module.definitions.called(node, self._module.values)
+            called = self._forest.definitions.called(node, self._forest.values)
             return any(isinstance(item, cst.FunctionDef) and self._runs_directly(item) for item in called)
-        definition = self._module.value(network).definition
-        forward = self._module.definitions.method(definition, "forward") if definition is not None else None
+        definition = self._forest.value(network).definition
+        forward = self._forest.definitions.method(definition, "forward") if definition is not None else None
         return forward is not None and self._runs_directly(forward)
 
     def _is_given_network(self, value: Value) -> bool:
         """Whether a class of the program runs a network that its constructor is given: ``LossWrapper(model)``."""
         definition = value.definition if isinstance(value.definition, cst.ClassDef) else None
-        forward = self._module.definitions.method(definition, "forward") if definition is not None else None
+        forward = self._forest.definitions.method(definition, "forward") if definition is not None else None
         if definition is None or forward is None:
             return False
-        attributes = self._module.tree.scopes[definition].attributes
+        attributes = self._forest.tree.scopes[definition].attributes
         return any(
             is_attribute_of_self(call.func)
             and names_network(last_name(call.func).lower())
             and any(self._is_parameter(item.value) for item in attributes.get(last_name(call.func), ()))
-            for call in self._module.tree.calls_in(forward.body)
+            for call in self._forest.tree.calls_in(forward.body)
         )
 
     def _is_parameter(self, node: cst.BaseExpression | None) -> bool:
         return isinstance(node, cst.Name) and any(
-            item.kind is BindingKind.PARAM for item in self._module.names.bindings(node)
+            item.kind is BindingKind.PARAM for item in self._forest.names.bindings(node)
         )
 
     def runs_without_gradients(self, call: cst.Call, function: cst.FunctionDef) -> bool:
@@ -114,45 +114,45 @@ class Networks(ForestFact):
 
         Or it returns, perhaps under a condition, what a decorated function gives: ``return self.inference(x)``.
         """
-        modes, branches = self._module.fact(GradModes), self._module.values.branches
+        modes, branches = self._forest.fact(GradModes), self._forest.values.branches
         if modes.is_decorated(function) or any(map(modes.is_decorated, self._handing_on(function))):
             return True
         runs = [
             inner
-            for inner in self._module.tree.calls_in(function.body)
+            for inner in self._forest.tree.calls_in(function.body)
             if (self.is_forward(inner) or self._is_run_by_own(inner)) and not branches.excludes(call, function, inner)
         ]
         return bool(runs) and all((mode := modes.within(inner, function)) is not None and mode.is_off for inner in runs)
 
     def chooses_grad_mode(self, call: cst.Call, function: cst.FunctionDef) -> bool:
         """Whether ``function`` may set a grad mode for ``call``, and not only for what it computes of outputs."""
-        module, modes = self._module, self._module.fact(GradModes)
+        forest, modes = self._forest, self._forest.fact(GradModes)
         if modes.within(call, function) is not None:
             return True
         for switch in modes.switching_off(function):
-            if isinstance(switch, cst.Decorator) or any(map(self.runs_network, module.tree.calls_in(switch.body))):
+            if isinstance(switch, cst.Decorator) or any(map(self.runs_network, forest.tree.calls_in(switch.body))):
                 return True
         return any(
-            module.name_of(inner.func) in knowledge.GRAD_MODES
-            and not isinstance(module.tree.parent(inner), cst.WithItem)
-            for inner in module.tree.calls_in(function)
+            forest.name_of(inner.func) in knowledge.GRAD_MODES
+            and not isinstance(forest.tree.parent(inner), cst.WithItem)
+            for inner in forest.tree.calls_in(function)
         )
 
     def _handing_on(self, function: cst.FunctionDef) -> list[cst.FunctionDef]:
         """The functions whose results ``function`` returns as they are."""
-        definitions = self._module.definitions
+        definitions = self._forest.definitions
         returned = [item for item in definitions.returns(function) if isinstance(item, cst.Call)]
-        called = [item for call in returned for item in definitions.called(call, self._module.values)]
+        called = [item for call in returned for item in definitions.called(call, self._forest.values)]
         return [item for item in called if isinstance(item, cst.FunctionDef)]
 
     def is_of_library(self, call: cst.Call) -> bool:
         """Whether ``call`` is of a function or class of torch, NumPy or Python; quicker than its value."""
-        name = self._module.name_of(call.func)
+        name = self._forest.name_of(call.func)
         return name is not None and name.partition(".")[0] in _LIBRARIES and not self._is_parallel(call)
 
     def _is_parallel(self, call: cst.Call) -> bool:
         """``data_parallel(model, x, device_ids)``, the function of torch that runs a network on several GPUs."""
-        return bool(call.args) and self._module.name_of(call.func) == _DATA_PARALLEL
+        return bool(call.args) and self._forest.name_of(call.func) == _DATA_PARALLEL
 
     def network_of(self, call: cst.Call) -> cst.BaseExpression:
         """The network that a forward call runs: ``model`` of ``model(x)`` or of ``model.encode(x)``."""
@@ -167,7 +167,7 @@ class Networks(ForestFact):
 
     def _method_in(self, name: cst.Name) -> cst.BaseExpression | None:
         """``model.encode`` of ``encode = model.encode``; also of one of two networks: ``a.encode if flag else ...``."""
-        bound = self._module.values.reaching.assigned(name)
+        bound = self._forest.values.reaching.assigned(name)
         return bound.body if isinstance(bound, cst.IfExp) else bound
 
     def _is_run_by_method(self, func: cst.Attribute) -> bool:
@@ -178,7 +178,7 @@ class Networks(ForestFact):
         name = func.attr.value
         if dotted_name(func.value) == "self" or not (may_run_network(name) or name in self._methods):
             return False
-        owner = self._module.value(func.value)
+        owner = self._forest.value(func.value)
         if owner.kind is not Kind.MODULE or name.startswith("forward_"):
             return owner.kind is Kind.MODULE
         methods = self._methods_of(owner, name)
@@ -190,23 +190,23 @@ class Networks(ForestFact):
         Without networks that have it, all methods of the program. None if one of all chooses the grad mode: the network
         may be of its class.
         """
-        definitions = self._module.definitions
-        classes = definitions.classes_of(owner, self._module.values) if owner.definition is None else [owner.definition]
+        definitions = self._forest.definitions
+        classes = definitions.classes_of(owner, self._forest.values) if owner.definition is None else [owner.definition]
         if not classes and not owner.origins:
             named = self._methods.get(name, [])
             return [] if any(map(self._chooses_grad_mode, named)) else [*filter(self._is_of_network, named)] or named
         return [method for item in classes if (method := definitions.method(item, name)) is not None]
 
     def _chooses_grad_mode(self, method: cst.FunctionDef) -> bool:
-        named = self._module.tree.inside(method, cst.Attribute, cst.Name)
-        return any(self._module.name_of(node) in knowledge.GRAD_MODES for node in named)
+        named = self._forest.tree.inside(method, cst.Attribute, cst.Name)
+        return any(self._forest.name_of(node) in knowledge.GRAD_MODES for node in named)
 
     @cached_property
     def _methods(self) -> dict[str, list[cst.FunctionDef]]:
         """The methods of all classes by name, without those that are called out of sight: ``__init__``."""
         found: dict[str, list[cst.FunctionDef]] = {}
-        for function in self._module.tree.functions:
-            if not function.name.value.startswith("__") and self._module.tree.class_of(function) is not None:
+        for function in self._forest.tree.functions:
+            if not function.name.value.startswith("__") and self._forest.tree.class_of(function) is not None:
                 found.setdefault(function.name.value, []).append(function)
         return found
 
@@ -217,7 +217,7 @@ class Networks(ForestFact):
             return False
         if func.attr.value in (*knowledge.ENCODING_METHODS, "forward"):
             return False
-        definitions = self._module.definitions.called(call, self._module.values)
+        definitions = self._forest.definitions.called(call, self._forest.values)
         return any(isinstance(item, cst.FunctionDef) and not self._runs_directly(item) for item in definitions)
 
     def is_seen_to_run(self, call: cst.Call) -> bool:
@@ -225,14 +225,14 @@ class Networks(ForestFact):
 
         Of a method of a network of unknown class, all methods of the program with this name are of networks and do.
         """
-        called = self._module.definitions.called(call, self._module.values)
+        called = self._forest.definitions.called(call, self._forest.values)
         if called or not isinstance(call.func, cst.Attribute):
             return any(isinstance(item, cst.FunctionDef) and self._runs_itself(item) for item in called)
-        methods = self._methods_of(self._module.value(call.func.value), call.func.attr.value)
+        methods = self._methods_of(self._forest.value(call.func.value), call.func.attr.value)
         return bool(methods) and all(map(self._is_of_network, methods)) and all(map(self._runs_itself, methods))
 
     def _is_of_network(self, method: cst.FunctionDef) -> bool:
-        return self._module.values.object_of(method).kind is Kind.MODULE
+        return self._forest.values.object_of(method).kind is Kind.MODULE
 
     def _runs_itself(self, method: cst.FunctionDef) -> bool:
         """Whether a method of a network runs it, or a part of it: ``self.decoder(z)``, ``self.diffusion.sample(z)``.
@@ -242,7 +242,7 @@ class Networks(ForestFact):
         return self._runs.get(method, self._find_runs)
 
     def _find_runs_itself(self, method: cst.FunctionDef) -> bool:
-        calls = self._module.tree.calls_in(method.body)
+        calls = self._forest.tree.calls_in(method.body)
         return not any(is_backward(call) or is_step(call) for call in calls) and (
             self._runs_directly(method)
             or any(
@@ -259,5 +259,5 @@ class Networks(ForestFact):
     def _runs_directly(self, method: cst.FunctionDef) -> bool:
         return any(
             (self.is_forward(call) and self.runs_network(call)) or dotted_name(call.func) == "self"
-            for call in self._module.tree.calls_in(method.body)
+            for call in self._forest.tree.calls_in(method.body)
         )

@@ -54,8 +54,8 @@ _CALL_DEPTH = 4
 class Outputs(ForestFact):
     """Answers for one forest."""
 
-    def __init__(self, module: Forest) -> None:
-        self._module = module
+    def __init__(self, forest: Forest) -> None:
+        self._forest = forest
         #: Where a function calls itself, its other returns decide.
         self._ending: CyclicMemo[tuple[cst.FunctionDef, frozenset[str]], bool] = CyclicMemo(True)
         #: By expression and exits the calls that are parts of it, and the expressions that these take their value from.
@@ -64,25 +64,25 @@ class Outputs(ForestFact):
     def runs(self, call: cst.Call) -> bool:
         """Whether ``call`` runs a network: a forward, or a method such as ``model.generate(...)``."""
         func = call.func
-        if self._module.fact(Networks).runs_network(call):
+        if self._forest.fact(Networks).runs_network(call):
             return True
         if not isinstance(func, cst.Attribute) or func.attr.value not in knowledge.RUNNING_METHODS:
             return False
         is_named = knowledge.NO_NETWORK.search(last_name(func.value)) is None  # not ``tokenizer.encode(text)``
-        return is_named and self._module.value(func.value).kind is Kind.MODULE
+        return is_named and self._forest.value(func.value).kind is Kind.MODULE
 
     def first_run(self, node: cst.CSTNode) -> cst.Call | None:
         """The first call in ``node`` that runs a network, itself or in a function of the file."""
         return self._first_run(node, _CALL_DEPTH, set())
 
     def _first_run(self, node: cst.CSTNode, depth: int, seen: set[cst.CSTNode]) -> cst.Call | None:
-        module = self._module
-        for call in module.tree.calls_in(node):
+        forest = self._forest
+        for call in forest.tree.calls_in(node):
             if self.runs(call):
                 return call
             if depth <= 0:
                 continue
-            for definition in module.definitions.called(call, module.values):
+            for definition in forest.definitions.called(call, forest.values):
                 if isinstance(definition, cst.FunctionDef) and definition not in seen:
                     seen.add(definition)
                     if self._first_run(definition.body, depth - 1, seen) is not None:
@@ -91,13 +91,13 @@ class Outputs(ForestFact):
 
     def tensor_calls(self, body: cst.CSTNode, depth: int = _CALL_DEPTH) -> set[cst.CSTNode]:
         """The calls in ``body`` that give outputs of networks: runs, and functions of the file that return them."""
-        module = self._module
+        forest = self._forest
         found: set[cst.CSTNode] = set()
-        for call in module.tree.calls_in(body):
+        for call in forest.tree.calls_in(body):
             if self.runs(call):
                 found.add(call)
             elif depth > 0:
-                for definition in module.definitions.called(call, module.values):
+                for definition in forest.definitions.called(call, forest.values):
                     if isinstance(definition, cst.FunctionDef) and self._gives_output(definition, depth - 1):
                         found.add(call)
         return found
@@ -106,12 +106,12 @@ class Outputs(ForestFact):
         inner = self.tensor_calls(function.body, depth)
         return bool(inner) and any(
             item is not None and self.carries(item, inner, LEAVING)
-            for item in self._module.definitions.returns(function)
+            for item in self._forest.definitions.returns(function)
         )
 
     def carries(self, expression: cst.CSTNode, runs: set[cst.CSTNode], exits: frozenset[str]) -> bool:
         """Whether ``expression`` may contain the output of one of ``runs`` that no method of ``exits`` has ended."""
-        flow = self._module.fact(DataFlow)
+        flow = self._forest.fact(DataFlow)
         return flow.search(runs.__contains__, lambda part: part not in runs and self._ends(part, exits)).finds(
             expression
         )
@@ -143,7 +143,7 @@ class Outputs(ForestFact):
         """The calls that give ``node`` data, an exit as the last one on its way, and what its parts are made of."""
         key = node, exits
         if key not in self._flowing:
-            flow = self._module.fact(DataFlow)
+            flow = self._forest.fact(DataFlow)
             calls: list[Output] = [node] if isinstance(node, Taken) else []
 
             def ends(part: cst.CSTNode) -> bool:
@@ -160,16 +160,16 @@ class Outputs(ForestFact):
 
         ``actions, scores = agent.choose(states)``, where ``actions`` is what ``argmax`` gives; ``agent.act(states)``.
         """
-        module = self._module
+        forest = self._forest
         paths = [
             binding.path
-            for name in module.tree.inside(expression, cst.Name)
-            for binding in module.values.reaching.of(name)
+            for name in forest.tree.inside(expression, cst.Name)
+            for binding in forest.values.reaching.of(name)
             if binding.value is call
         ]
-        if module.tree.within(call, expression):
+        if forest.tree.within(call, expression):
             paths.append(())
-        functions = module.fact(Dispatch).run(call)
+        functions = forest.fact(Dispatch).run(call)
         return (
             bool(paths)
             and bool(functions)
@@ -179,7 +179,7 @@ class Outputs(ForestFact):
     def _returns_index(self, function: cst.FunctionDef, path: tuple[int, ...]) -> bool:
         """Whether a function returns, or has in a tuple, what is made of its networks but has no gradient."""
         runs = self.tensor_calls(function.body)
-        returned = [unpacked(item, path) for item in self._module.definitions.returns(function)]
+        returned = [unpacked(item, path) for item in self._forest.definitions.returns(function)]
         return (
             bool(runs)
             and bool(returned)
@@ -193,7 +193,7 @@ class Outputs(ForestFact):
 
     def is_no_tensor(self, expression: cst.CSTNode) -> bool:
         """Whether ``expression`` is surely a number, a text, an array or nothing."""
-        value = self._module.value(expression)
+        value = self._forest.value(expression)
         return value.sure and value.kind in _NO_TENSORS
 
     def is_exit(self, node: cst.Attribute | cst.Subscript, exits: frozenset[str]) -> bool:
@@ -208,7 +208,7 @@ class Outputs(ForestFact):
         return node.attr.value in exits
 
     def _ends(self, part: cst.CSTNode, exits: frozenset[str]) -> bool:
-        gradientless = self._module.fact(Gradientless)
+        gradientless = self._forest.fact(Gradientless)
         if gradientless.is_plain(part) or ("detach" in exits and gradientless.is_discrete(part)):
             return True
         if isinstance(part, cst.Call):
@@ -226,9 +226,9 @@ class Outputs(ForestFact):
 
     def ends_in_helper(self, call: cst.Call, exits: frozenset[str]) -> bool:
         """Whether ``call`` gives its argument to a function of the project that returns it behind one of ``exits``."""
-        if not call.args or not exits or self._module.name_of(call.func) is not None:
+        if not call.args or not exits or self._forest.name_of(call.func) is not None:
             return False
-        functions = self._module.definitions.called(call, self._module.values)
+        functions = self._forest.definitions.called(call, self._forest.values)
         return bool(functions) and all(
             isinstance(item, cst.FunctionDef) and self._ending.get((item, exits), self._returns_ended)
             for item in functions
@@ -240,7 +240,7 @@ class Outputs(ForestFact):
         It may return nothing, or an empty array, for some parameters.
         """
         function, exits = key
-        returned = [item for item in self._module.definitions.returns(function) if not self._is_empty(item)]
+        returned = [item for item in self._forest.definitions.returns(function) if not self._is_empty(item)]
         return bool(returned) and all(item is not None and self._is_ended(item, function, exits) for item in returned)
 
     def _is_empty(self, returned: cst.BaseExpression | None) -> bool:
@@ -248,8 +248,8 @@ class Outputs(ForestFact):
         if returned is None or is_none(returned):
             return True
         return isinstance(returned, (cst.List, cst.Tuple, cst.Call)) and not any(
-            isinstance(part, cst.Name) and self._module.names.resolve(part) is None
-            for part in self._module.tree.nodes_in(returned)
+            isinstance(part, cst.Name) and self._forest.names.resolve(part) is None
+            for part in self._forest.tree.nodes_in(returned)
         )
 
     def _is_ended(self, node: cst.BaseExpression, function: cst.FunctionDef, exits: frozenset[str]) -> bool:
@@ -260,10 +260,10 @@ class Outputs(ForestFact):
             if not isinstance(part, cst.Name) or part.value not in parameters:
                 return False
             return any(
-                item.kind in (BindingKind.PARAM, BindingKind.STAR) for item in self._module.values.reaching.of(part)
+                item.kind in (BindingKind.PARAM, BindingKind.STAR) for item in self._forest.values.reaching.of(part)
             )
 
-        flow = self._module.fact(DataFlow)
+        flow = self._forest.fact(DataFlow)
         if flow.search(is_parameter, lambda part: self._ends(part, exits)).finds(node):
             return False
         return flow.search(is_parameter, lambda part: False).finds(node)

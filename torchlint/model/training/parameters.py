@@ -23,13 +23,13 @@ _PLAIN = (Kind.NUMBER, Kind.STRING, Kind.DEVICE, Kind.DTYPE, Kind.TENSOR, Kind.A
 class Parameters(ForestFact):
     """Answers for one forest."""
 
-    def __init__(self, module: Forest) -> None:
-        self._module = module
+    def __init__(self, forest: Forest) -> None:
+        self._forest = forest
         self._known: dict[cst.ClassDef, bool] = {}
 
     def has_none(self, model: cst.BaseExpression) -> bool:
         """Whether ``model`` is of a class of the program whose objects have no parameters for certain."""
-        definition = self._module.value(model).definition
+        definition = self._forest.value(model).definition
         if not isinstance(definition, cst.ClassDef):
             return False
         if definition not in self._known:
@@ -37,14 +37,14 @@ class Parameters(ForestFact):
         return self._known[definition]
 
     def _defines_none(self, definition: cst.ClassDef) -> bool:
-        module = self._module
-        if set(module.definitions.base_names(definition)) != {"torch.nn.Module"}:
+        forest = self._forest
+        if set(forest.definitions.base_names(definition)) != {"torch.nn.Module"}:
             return False
-        classes = module.definitions.lineage(definition)
-        calls = [call for item in classes for call in module.tree.calls_in(item)]
+        classes = forest.definitions.lineage(definition)
+        calls = [call for item in classes for call in forest.tree.calls_in(item)]
         if any(last_name(call.func) in _ADDING and not self._records_nothing(call) for call in calls):
             return False
-        scopes = [module.tree.scopes[item] for item in classes]
+        scopes = [forest.tree.scopes[item] for item in classes]
         names = {name for scope in scopes for name in (*scope.attributes, *scope.bindings)} | _METHODS
         if any(is_attribute_of_self(call.func) and last_name(call.func) not in names for call in calls):
             return False  # a layer that is set out of sight
@@ -60,29 +60,29 @@ class Parameters(ForestFact):
         if isinstance(made, (cst.Tuple, cst.List)):
             return all(self._is_plain(element.value) for element in made.elements)
         if isinstance(made, cst.Name):
-            return self._module.value(made).kind in _PLAIN or self._defaults_to_constant(made)
+            return self._forest.value(made).kind in _PLAIN or self._defaults_to_constant(made)
         if not isinstance(made, cst.Call):
             return False
         if self._records_nothing(made):
             return True
-        name = self._module.name_of(made.func) or ""
+        name = self._forest.name_of(made.func) or ""
         if name.partition(".")[0] not in _LIBRARIES:
             return False
-        is_layer = self._module.value(made).kind is Kind.MODULE
+        is_layer = self._forest.value(made).kind is Kind.MODULE
         return last_part(name).startswith(knowledge.PARAMETERLESS) if is_layer else not name.startswith("torch.nn.P")
 
     def _records_nothing(self, call: cst.Call) -> bool:
         """``nn.Parameter(x, requires_grad=False)``."""
         records = keyword(call, "requires_grad")
         return (
-            self._module.name_of(call.func) in knowledge.PARAMETER
+            self._forest.name_of(call.func) in knowledge.PARAMETER
             and records is not None
             and dotted_name(records) == "False"
         )
 
     def _defaults_to_constant(self, name: cst.Name) -> bool:
         """Whether a name is that of a parameter with a number, a text or a flag as its default value."""
-        bound = [binding.node for binding in self._module.values.reaching.of(name)]
+        bound = [binding.node for binding in self._forest.values.reaching.of(name)]
         return bool(bound) and all(
             isinstance(item, cst.Param)
             and item.default is not None

@@ -77,9 +77,9 @@ def says_evaluation(phase: Phase) -> bool:
 class Phases(ForestFact):
     """Answers for one forest."""
 
-    def __init__(self, module: Forest) -> None:
-        self._module = module
-        self._tree = module.tree
+    def __init__(self, forest: Forest) -> None:
+        self._forest = forest
+        self._tree = forest.tree
         #: By function the calls in it that train, and its variables.
         self._known: dict[cst.FunctionDef, tuple[list[cst.Call], list[_Variable]]] = {}
 
@@ -97,13 +97,13 @@ class Phases(ForestFact):
                     yield Phase(name, value, tuple(places), tuple(calls))
 
     def _trains(self, call: cst.Call) -> bool:
-        gradients = self._module.fact(Gradients)
+        gradients = self._forest.fact(Gradients)
         return (
             gradients.is_backward(call)
             or is_step(call)
             or any(
                 isinstance(item, cst.FunctionDef) and gradients.trains(item)
-                for item in self._module.definitions.called(call, self._module.values)
+                for item in self._forest.definitions.called(call, self._forest.values)
             )
         )
 
@@ -133,18 +133,18 @@ class Phases(ForestFact):
 
         That is another one if the function around the call only passes its own parameter on.
         """
-        calls = self._module.callers(function).calls
+        calls = self._forest.callers(function).calls
         for call in calls:
             if any(item.star for item in call.args):
                 continue
-            given = self._module.definitions.argument_of(call, function, param) or param.default
-            outer = self._module.names.parameter(given) if depth > 0 and len(calls) <= _MAX_CALLS else None
+            given = self._forest.definitions.argument_of(call, function, param) or param.default
+            outer = self._forest.names.parameter(given) if depth > 0 and len(calls) <= _MAX_CALLS else None
             owner = owner_of(self._tree, outer) if outer is not None else None
             if outer is None or owner is None:
                 yield from ((value, call, call) for value in self._constants(given))
                 continue
             yield _UNKNOWN, call, call  # calls out of sight may pass more
-            if self._module.fact(GradModes).within(call, owner) is None:
+            if self._forest.fact(GradModes).within(call, owner) is None:
                 for value, _, place in self._passed(owner, outer, depth - 1):
                     if self._may_run(call, owner, outer.name.value, value):
                         yield value, call, place
@@ -159,7 +159,7 @@ class Phases(ForestFact):
     def _constants(self, node: cst.BaseExpression | None) -> list[object]:
         """The constants that an expression may be: itself one, or the variable of a loop over some."""
         if isinstance(node, cst.Name):
-            bindings = self._module.names.bindings(node)
+            bindings = self._forest.names.bindings(node)
             loops = [item.node for item in bindings if item.kind is BindingKind.FOR]
             if len(bindings) == 1 and loops and bindings[0].value is not None:
                 return self._constants_of(bindings[0].value, bindings[0].path) or [_UNKNOWN]
@@ -176,7 +176,7 @@ class Phases(ForestFact):
         """``True``, ``0``, ``"val"``, ``None``; an unknown value for anything else."""
         if isinstance(node, cst.Name) and node.value in ("True", "False"):
             return node.value == "True"
-        value = self._module.value(node)
+        value = self._forest.value(node)
         if value.kind is Kind.STRING and isinstance(value.constant, str):
             return value.constant
         if isinstance(node, cst.Attribute):
@@ -187,14 +187,14 @@ class Phases(ForestFact):
 
     def _member(self, node: cst.Attribute) -> Member | None:
         """The member of an enumeration of the program that ``Mode.TEST`` names."""
-        owner = self._module.value(node.value)
+        owner = self._forest.value(node.value)
         definition = owner.definition if owner.kind is Kind.CLASS else None
         if not isinstance(definition, cst.ClassDef):
             return None
         bindings = self._tree.scopes[definition].bindings.get(node.attr.value, [])
         if len(bindings) != 1 or bindings[0].kind is not BindingKind.ASSIGN:
             return None
-        is_enumeration = any(name.startswith("enum.") for name in self._module.definitions.base_names(definition))
+        is_enumeration = any(name.startswith("enum.") for name in self._forest.definitions.base_names(definition))
         return Member(definition, node.attr.value) if is_enumeration else None
 
     # -- what runs in a phase

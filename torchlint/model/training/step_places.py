@@ -67,8 +67,8 @@ class StepPlace:
 class StepPlaces(ForestFact):
     """Answers for one forest."""
 
-    def __init__(self, module: Forest) -> None:
-        self._module = module
+    def __init__(self, forest: Forest) -> None:
+        self._forest = forest
         self._runs: dict[cst.CSTNode, bool] = {}
         #: by function, and by how many calls it is followed up
         self._repeated: dict[tuple[cst.FunctionDef, int], StepPlace | None] = {}
@@ -79,7 +79,7 @@ class StepPlaces(ForestFact):
         ``passes`` says which conditions between a step and the node are true every time; without it, those count that
         depend on neither a counter nor a value of the step. With ``trained``, only training steps count.
         """
-        passes = passes or self._module.fact(Iterations).at_every_iteration
+        passes = passes or self._forest.fact(Iterations).at_every_iteration
         return self._of(node, passes, trained, _CALL_DEPTH, set(), ())
 
     def in_training(self, node: cst.CSTNode) -> StepPlace | None:
@@ -95,23 +95,23 @@ class StepPlaces(ForestFact):
 
     def _in_forward(self, node: cst.CSTNode, depth: int, inner: cst.FunctionDef | None = None) -> StepPlace | None:
         """The `forward` that runs ``node`` in training; ``inner`` is the last one on the way to its callers."""
-        function = self._module.function_of(node)
+        function = self._forest.function_of(node)
         if function is None:
             return None
         if self._updates(function):
             return StepPlace(function, (), trains=True) if self.usually(node, function) else None
-        if not self._module.fact(Iterations).at_every_iteration(node, function):
+        if not self._forest.fact(Iterations).at_every_iteration(node, function):
             return None
         if any(self._none_at(node, function)):
             return None  # without targets, it runs for inference
         is_forward = function.name.value == "forward" and self.is_forward(function)
         inner = function if is_forward else inner
-        if inner is not None and (is_static(function) or self._module.fact(GradModes).of(function.body).is_off):
+        if inner is not None and (is_static(function) or self._forest.fact(GradModes).of(function.body).is_off):
             return None
-        calls = self._module.fact(Dispatch).callers(function)
+        calls = self._forest.fact(Dispatch).callers(function)
         if inner is not None and (not calls or (is_forward and depth <= 0)):
             return StepPlace(inner, (), trains=True) if is_forward or self._passes_on(function) else None
-        excludes = self._module.values.branches.excludes  # `sinkhorn(x)` of `def sinkhorn(x, eps=-1)`, where `eps > 0`
+        excludes = self._forest.values.branches.excludes  # `sinkhorn(x)` of `def sinkhorn(x, eps=-1)`, where `eps > 0`
         running = [call for call in calls if not excludes(call, function, node)]
         if inner is not None and any(map(self._trains_on_all_data, running)):
             return StepPlace(inner, (), trains=True)
@@ -127,43 +127,43 @@ class StepPlaces(ForestFact):
         """Whether ``function``, which nobody is seen to call, is a part of a network, and not one for inference."""
         if words_of(function.name.value) & (EVALUATING | USING):
             return False
-        owner = self._module.tree.class_of(function)
+        owner = self._forest.tree.class_of(function)
         if owner is None:
-            return self._module.function_of(function) is not None  # given to `checkpoint`
-        return self._module.values.instance(owner).kind in (Kind.MODULE, Kind.LOSS)
+            return self._forest.function_of(function) is not None  # given to `checkpoint`
+        return self._forest.values.instance(owner).kind in (Kind.MODULE, Kind.LOSS)
 
     def _trains_on_all_data(self, call: cst.Call) -> bool:
         """Whether a network that ``call`` runs is trained with its output once per epoch: a step on all data."""
-        module = self._module
-        if not module.fact(Gradients).reaches_backward(call) or module.fact(GradModes).of(call).is_off:
+        forest = self._forest
+        if not forest.fact(Gradients).reaches_backward(call) or forest.fact(GradModes).of(call).is_off:
             return False
-        function = module.function_of(call)
-        callers = module.fact(Dispatch).callers(function) if function is not None else ()
-        loops = next(filter(None, map(module.fact(Loops).around, (call, *callers))), None)
-        place = next((loop.node for loop in module.fact(Loops).around(call)), function)
-        return loops is not None and place is not None and module.fact(Iterations).at_every_iteration(call, place)
+        function = forest.function_of(call)
+        callers = forest.fact(Dispatch).callers(function) if function is not None else ()
+        loops = next(filter(None, map(forest.fact(Loops).around, (call, *callers))), None)
+        place = next((loop.node for loop in forest.fact(Loops).around(call)), function)
+        return loops is not None and place is not None and forest.fact(Iterations).at_every_iteration(call, place)
 
     def _infers(self, node: cst.CSTNode) -> bool:
         """Whether the name of the function around ``node``, or of its class, says that it does not train."""
-        function = self._module.function_of(node)
-        owner = self._module.tree.class_of(function) if function is not None else None
+        function = self._forest.function_of(node)
+        owner = self._forest.tree.class_of(function) if function is not None else None
         names = [item.name.value for item in (function, owner) if item is not None]
         return any(_INFERRING.search(name) and not _TRAINING.match(name) for name in names)
 
     def _evaluates(self, node: cst.CSTNode) -> bool:
         """Whether the function around ``node`` has switched a network to evaluation mode, and records no gradients."""
-        last = self._module.fact(ModeSwitches).last_before(node)
-        return last is not None and last.evaluation is True and self._module.fact(GradModes).of(node).is_off
+        last = self._forest.fact(ModeSwitches).last_before(node)
+        return last is not None and last.evaluation is True and self._forest.fact(GradModes).of(node).is_off
 
     def usually(self, node: cst.CSTNode, outer: cst.CSTNode) -> bool:
         """Whether ``node`` runs whenever ``outer`` does, or whenever that trains, if it is wanted at all.
 
         An option may turn it off, but no counter, exception or early exit.
         """
-        iterations = self._module.fact(Iterations)
+        iterations = self._forest.fact(Iterations)
         if iterations.at_every_iteration(node, outer, or_often=True):
             return True
-        for above, child in climb(self._module.tree, node):
+        for above, child in climb(self._forest.tree, node):
             if above is outer:
                 break
             if isinstance(above, HANDLERS):
@@ -177,7 +177,7 @@ class StepPlaces(ForestFact):
 
         No condition may be between the two but one on the device, or on the data of the step (``if len(boxes) > 0:``).
         """
-        for above, child in climb(self._module.tree, node):
+        for above, child in climb(self._forest.tree, node):
             if above is outer:
                 return True
             if isinstance(above, (cst.FunctionDef, cst.Lambda)) and child is above.body:
@@ -187,10 +187,10 @@ class StepPlaces(ForestFact):
             if isinstance(above, (cst.For, cst.While)) and child is not above.body:
                 return False
             if isinstance(above, (cst.If, cst.IfExp)) and child is not above.test:
-                works = has_work(above, child, self._module.values.reaching)
-                if not works and not asks_for_device(self._module, above.test):
+                works = has_work(above, child, self._forest.values.reaching)
+                if not works and not asks_for_device(self._forest, above.test):
                     return False
-            if isinstance(above, cst.IndentedBlock) and self._module.fact(Iterations).is_behind_exit(above, child):
+            if isinstance(above, cst.IndentedBlock) and self._forest.fact(Iterations).is_behind_exit(above, child):
                 return False
         return False
 
@@ -204,27 +204,27 @@ class StepPlaces(ForestFact):
         none: Sequence[cst.Param],
     ) -> StepPlace | None:
         """The step that runs ``node``, in whose function the parameters ``none`` are None."""
-        for loop in self._module.fact(Loops).around(node):
+        for loop in self._forest.fact(Loops).around(node):
             trains = loop.node in self._steps
             if trains or (not trained and self.is_inference(loop)):
                 trains = trains and not self.only_evaluates(node, loop.node)
                 is_meant = (trains or not trained) and passes(node, loop.node)
                 return StepPlace(loop.node, (), trains) if is_meant else None
-        function = self._module.function_of(node)
+        function = self._forest.function_of(node)
         if function is None or function in seen or not passes(node, function):
             return None
         if function in self._steps or self._consists_of_steps(function):
             return StepPlace(function, (), True)
-        callers = self._module.fact(Dispatch).callers(function)
+        callers = self._forest.fact(Dispatch).callers(function)
         if depth <= 0 or len(callers) > _MAX_CALLERS:
             return None
         seen.add(function)
         absent = [*none, *self._none_at(node, function)]
-        parameter = self._module.names.parameter
+        parameter = self._forest.names.parameter
         for call in callers:
-            if self._module.values.branches.excludes(call, function, node):
+            if self._forest.values.branches.excludes(call, function, node):
                 continue
-            given = [self._module.definitions.argument_of(call, function, param) for param in absent]
+            given = [self._forest.definitions.argument_of(call, function, param) for param in absent]
             if any(self._is_tensor(item) for item in given):
                 continue
             passed_on = [item for item in (parameter(value, rebound=True) for value in given) if item is not None]
@@ -235,35 +235,35 @@ class StepPlaces(ForestFact):
 
     def only_evaluates(self, node: cst.CSTNode, loop: cst.CSTNode) -> bool:
         """Whether no backward pass of a step can follow ``node``: ``if split == "train": ... else: evaluate(x)``."""
-        backwards = self._module.tree.calls_named(*BACKWARD, inside=loop)
-        return bool(backwards) and all(self._module.tree.exclusive(node, call) for call in backwards)
+        backwards = self._forest.tree.calls_named(*BACKWARD, inside=loop)
+        return bool(backwards) and all(self._forest.tree.exclusive(node, call) for call in backwards)
 
     def _none_at(self, node: cst.CSTNode, function: cst.FunctionDef) -> Iterator[cst.Param]:
         """The parameters of ``function`` that are None where ``node`` runs: under ``if targets is None:``."""
-        for item in branches(self._module.tree, node, function):
+        for item in branches(self._forest.tree, node, function):
             test = item.guard.test if item.guard is not None else None
             if isinstance(test, cst.Comparison) and len(test.comparisons) == 1:
                 bound = test.comparisons[0]
-                param = self._module.names.parameter(test.left, rebound=True)
+                param = self._forest.names.parameter(test.left, rebound=True)
                 if param is not None and isinstance(bound.operator, cst.Is) and last_name(bound.comparator) == "None":
                     yield param
 
     def _is_tensor(self, node: cst.BaseExpression | None) -> bool:
-        return node is not None and self._module.value(node).kind in (Kind.TENSOR, Kind.BATCH)
+        return node is not None and self._forest.value(node).kind in (Kind.TENSOR, Kind.BATCH)
 
     def _consists_of_steps(self, function: cst.FunctionDef) -> bool:
         """Whether ``function`` runs training steps one after the other, each once: of a critic, then of an actor."""
-        module = self._module
+        forest = self._forest
         return any(
             item in self._steps
-            for call in module.tree.calls_in(function.body)
-            if not module.fact(Loops).around(call)
-            for item in module.definitions.called(call, module.values)
+            for call in forest.tree.calls_in(function.body)
+            if not forest.fact(Loops).around(call)
+            for item in forest.definitions.called(call, forest.values)
         )
 
     @cached_property
     def _steps(self) -> frozenset[cst.CSTNode]:
-        return frozenset(self._module.fact(Steps).places)
+        return frozenset(self._forest.fact(Steps).places)
 
     def is_inference(self, loop: Loop) -> bool:
         """Whether ``loop`` runs a network over the batches of a loader, or over other data piece by piece."""
@@ -276,10 +276,10 @@ class StepPlaces(ForestFact):
 
     def _runs_network(self, loop: Loop) -> bool:
         if loop.kind is LoopKind.HOT:
-            return self._module.fact(Outputs).first_run(loop.node.body) is not None
-        calls = self._module.tree.calls_in(loop.node.body)
+            return self._forest.fact(Outputs).first_run(loop.node.body) is not None
+        calls = self._forest.tree.calls_in(loop.node.body)
         return any(
-            self._module.fact(Outputs).runs(call) and loop in self._module.fact(Loops).around(call)[:1]
+            self._forest.fact(Outputs).runs(call) and loop in self._forest.fact(Loops).around(call)[:1]
             for call in calls
         )
 
@@ -288,18 +288,18 @@ class StepPlaces(ForestFact):
     def per_batch(self, node: cst.CSTNode) -> StepPlace | None:
         """What runs ``node`` once per batch: what repeats it, or else a step; not by a constructor that a step runs."""
         found = self.repeating(node) or self.of(node) or self._wrapping(node)
-        sets_up = self._module.fact(Purposes).is_constructor
+        sets_up = self._forest.fact(Purposes).is_constructor
         places = (node, *found.calls) if found is not None else ()
-        functions = filter(None, map(self._module.function_of, places))
+        functions = filter(None, map(self._forest.function_of, places))
         return None if any(map(sets_up, functions)) else found
 
     def _wrapping(self, node: cst.CSTNode) -> StepPlace | None:
         """The `__call__` around ``node``, if it returns what a network gives: of an object that is called like one."""
-        function = self._module.function_of(node)
-        if function is None or function.name.value != "__call__" or self._module.tree.class_of(function) is None:
+        function = self._forest.function_of(node)
+        if function is None or function.name.value != "__call__" or self._forest.tree.class_of(function) is None:
             return None
-        returned = self._module.definitions.returns(function)
-        runs = [isinstance(item, cst.Call) and self._module.fact(Outputs).runs(item) for item in returned]
+        returned = self._forest.definitions.returns(function)
+        runs = [isinstance(item, cst.Call) and self._forest.fact(Outputs).runs(item) for item in returned]
         return StepPlace(function, (), trains=False) if runs and all(runs) else None
 
     def repeating(self, node: cst.CSTNode) -> StepPlace | None:
@@ -311,11 +311,11 @@ class StepPlaces(ForestFact):
         return self._repeating(node, _FORWARD_DEPTH)
 
     def _repeating(self, node: cst.CSTNode, depth: int) -> StepPlace | None:
-        loop = self._module.fact(Loops).hot(node)
-        counted = self._module.fact(Iterations).is_counted
+        loop = self._forest.fact(Loops).hot(node)
+        counted = self._forest.fact(Iterations).is_counted
         if loop is not None:
             return None if counted(node, loop.node) else StepPlace(loop.node, (), loop.node in self._steps)
-        for function in self._module.functions_around(node):
+        for function in self._forest.functions_around(node):
             if counted(node, function):
                 return None
             found = self._repeating_function(function, depth)
@@ -332,9 +332,9 @@ class StepPlaces(ForestFact):
     def _find_repeating(self, function: cst.FunctionDef, depth: int) -> StepPlace | None:
         if self.is_forward(function):
             return StepPlace(function, (), function in self._steps)
-        if depth <= 0 or self._module.fact(Purposes).is_constructor(function):
+        if depth <= 0 or self._forest.fact(Purposes).is_constructor(function):
             return None
-        calls = self._module.fact(Dispatch).callers(function)
+        calls = self._forest.fact(Dispatch).callers(function)
         if len(calls) > _MAX_CALLERS_OF_HELPER:
             return None
         for call in calls:
@@ -345,23 +345,23 @@ class StepPlaces(ForestFact):
 
     def is_forward(self, function: cst.FunctionDef) -> bool:
         """Whether a network, a criterion, an optimizer or a trainer runs ``function`` for every batch."""
-        if function in self._module.fact(LibrarySteps).methods or function in self._module.fact(LibrarySteps).updates:
+        if function in self._forest.fact(LibrarySteps).methods or function in self._forest.fact(LibrarySteps).updates:
             return True
-        owner = self._module.tree.class_of(function)
+        owner = self._forest.tree.class_of(function)
         if owner is None:
             return False
         if function.name.value == "step":
             return self._updates(function)
-        return function.name.value in _FORWARDS and self._module.values.instance(owner).kind in (Kind.MODULE, Kind.LOSS)
+        return function.name.value in _FORWARDS and self._forest.values.instance(owner).kind in (Kind.MODULE, Kind.LOSS)
 
     def _updates(self, function: cst.FunctionDef) -> bool:
         """Whether ``function`` is the `step` of an optimizer, or of a class that changes the gradients of one."""
-        owner = self._module.tree.class_of(function) if function.name.value == "step" else None
+        owner = self._forest.tree.class_of(function) if function.name.value == "step" else None
         if owner is None:
             return False
-        if any(map(_OPTIMIZERS.match, self._module.definitions.base_names(owner))):
+        if any(map(_OPTIMIZERS.match, self._forest.definitions.base_names(owner))):
             return True
-        tree = self._module.tree
+        tree = self._forest.tree
         return all(
             any(tree.within(node, function) for node in tree.attributes_named(name))
             for name in ("param_groups", "grad")

@@ -61,8 +61,8 @@ class TrainingLoop:
 class Steps(ForestFact):
     """Answers for one forest."""
 
-    def __init__(self, module: Forest) -> None:
-        self._module = module
+    def __init__(self, forest: Forest) -> None:
+        self._forest = forest
         self._around: dict[cst.FunctionDef, list[tuple[cst.CSTNode, cst.CSTNode]]] = {}
         self._networks: dict[cst.CSTNode, list[cst.BaseExpression]] = {}
         self._per_batch: dict[tuple[cst.FunctionDef, int], bool] = {}
@@ -75,30 +75,30 @@ class Steps(ForestFact):
         loops that call those.
         """
         found: dict[cst.CSTNode, None] = {}
-        tree = self._module.tree
+        tree = self._forest.tree
         for call in tree.calls_where(lambda name: name in BACKWARD or name in STEP or name.endswith("scaler")):
             if is_backward(call) or self._calls_scaler(call) or self._steps_optimizer(call):
                 found.update(dict.fromkeys(self._places_of(call)))
-        return [*found, *(item for item in self._module.fact(LibrarySteps).methods if item not in found)]
+        return [*found, *(item for item in self._forest.fact(LibrarySteps).methods if item not in found)]
 
     def _calls_scaler(self, call: cst.Call) -> bool:
         """Whether ``call`` scales a loss and runs its backward pass: ``loss_scaler(loss, optimizer)``."""
         if not last_name(call.func).endswith("scaler"):
             return False
-        return self._module.name_of(call.func) is None and self._module.fact(Gradients).is_backward(call)
+        return self._forest.name_of(call.func) is None and self._forest.fact(Gradients).is_backward(call)
 
     def _steps_optimizer(self, call: cst.Call) -> bool:
         if not is_step(call) or not isinstance(call.func, cst.Attribute):
             return False
         owner = call.func.value
-        return self._module.value(owner).kind in (Kind.OPTIMIZER, Kind.SCALER) or bool(
+        return self._forest.value(owner).kind in (Kind.OPTIMIZER, Kind.SCALER) or bool(
             _OPTIMIZER.search(dotted_name(owner) or "")
         )
 
     def _places_of(self, call: cst.Call) -> list[cst.CSTNode]:
         """The code that runs again for every ``call``: the loop around it, or its function if the loop is elsewhere."""
-        loops = self._module.fact(Loops).repeating(call)
-        innermost = self._module.function_of(call)
+        loops = self._forest.fact(Loops).repeating(call)
+        innermost = self._forest.function_of(call)
         if loops:
             # the loop over the batches is around the loop over the parts of a batch
             per_batch = [loops[0], *(loop for loop in loops[1:] if is_batch(loop.over))]
@@ -106,7 +106,7 @@ class Steps(ForestFact):
             if found and innermost is not None and self._is_run_per_batch(innermost, loops):
                 found.append(innermost)
             return found
-        for function in self._module.functions_around(call):
+        for function in self._forest.functions_around(call):
             if self._is_step(function):
                 return [function, *self._loops_calling(function, call)]
         return []
@@ -116,28 +116,28 @@ class Steps(ForestFact):
 
         ``trains`` is what makes the function a step. If it may be skipped, a loop may call the function to validate.
         """
-        always = self._module.fact(Iterations).at_every_iteration
-        for call in self._module.fact(Dispatch).callers(function) if self._always_trains(function, trains) else ():
-            if self._module.values.branches.excludes(call, function, trains):
+        always = self._forest.fact(Iterations).at_every_iteration
+        for call in self._forest.fact(Dispatch).callers(function) if self._always_trains(function, trains) else ():
+            if self._forest.values.branches.excludes(call, function, trains):
                 continue  # `step(batch, only_loss=True)`
-            for loop in self._module.fact(Loops).around(call)[:1]:
+            for loop in self._forest.fact(Loops).around(call)[:1]:
                 if not self._is_epoch(loop.node) and always(call, loop.node) and not self._evaluates(loop, function):
                     yield loop.node
 
     def _evaluates(self, loop: Loop, function: cst.FunctionDef) -> bool:
         """Whether a loop evaluates, as its name says, with a ``function`` that needs gradients: no weights change."""
-        around = self._module.function_of(loop.node)
+        around = self._forest.function_of(loop.node)
         is_named = around is not None and bool(words_of(around.name.value) & EVALUATING)
-        return is_named and not self._module.fact(WeightChanges).within((function, loop.node))
+        return is_named and not self._forest.fact(WeightChanges).within((function, loop.node))
 
     def _always_trains(self, function: cst.FunctionDef, trains: cst.Call) -> bool:
         """Whether ``function`` runs a backward pass at every call, be it ``trains`` or that of another branch."""
-        for above, child in climb(self._module.tree, trains):
+        for above, child in climb(self._forest.tree, trains):
             if above is function:
                 return True
             if isinstance(above, cst.If) and child is not above.test:
                 other = above.orelse if child is above.body else above.body
-                if other is None or not any(map(is_backward, self._module.tree.calls_in(other))):
+                if other is None or not any(map(is_backward, self._forest.tree.calls_in(other))):
                     return False
         return False
 
@@ -155,9 +155,9 @@ class Steps(ForestFact):
         return known
 
     def _find_called_per_batch(self, function: cst.FunctionDef, depth: int) -> bool:
-        for call in self._module.fact(Dispatch).callers(function):
-            loop = next(iter(self._module.fact(Loops).around(call)), None)
-            outer = self._module.function_of(call)
+        for call in self._forest.fact(Dispatch).callers(function):
+            loop = next(iter(self._forest.fact(Loops).around(call)), None)
+            outer = self._forest.function_of(call)
             if loop is not None:
                 if is_batch(loop.over) or self._takes_batch(loop.node):
                     return True
@@ -167,16 +167,16 @@ class Steps(ForestFact):
 
     def _is_epoch(self, loop: cst.For | cst.While) -> bool:
         """Whether one step is one epoch: reads once per epoch are ignored."""
-        if not isinstance(loop, cst.For) or is_batch(self._module.fact(Loops).of(loop).over):
+        if not isinstance(loop, cst.For) or is_batch(self._forest.fact(Loops).of(loop).over):
             return False
-        if not any(map(_names_epoch, self._module.tree.names_in(loop.target))):
+        if not any(map(_names_epoch, self._forest.tree.names_in(loop.target))):
             if not isinstance(loop.iter, cst.Call) or not (dotted_name(loop.iter.func) or "").endswith("range"):
                 return False
             names = [
                 node.value if isinstance(node, cst.Name) else node.attr.value
                 for item in loop.iter.args
                 if item.keyword is None
-                for node in self._module.tree.nodes_in(item.value)
+                for node in self._forest.tree.nodes_in(item.value)
                 if isinstance(node, (cst.Name, cst.Attribute))
             ]
             if not any(_names_epoch(name) for name in names) or any(map(_STEPS_OF_EPOCH.search, names)):
@@ -186,25 +186,25 @@ class Steps(ForestFact):
     def _takes_batch(self, loop: cst.For | cst.While) -> bool:
         """Whether every iteration of a loop takes the next item of an iterator."""
         return any(
-            self._module.name_of(call.func) == "builtins.next"
-            and [item.node for item in self._module.fact(Loops).around(call)[:1]] == [loop]
-            and self._module.fact(Iterations).at_every_iteration(call, loop)
-            for call in self._module.tree.calls_in(loop.body)
+            self._forest.name_of(call.func) == "builtins.next"
+            and [item.node for item in self._forest.fact(Loops).around(call)[:1]] == [loop]
+            and self._forest.fact(Iterations).at_every_iteration(call, loop)
+            for call in self._forest.tree.calls_in(loop.body)
         )
 
     def _is_step(self, function: cst.FunctionDef) -> bool:
         """Whether ``function`` is a training step: it runs forward and backward pass, and is called in a loop."""
-        if function in self._module.fact(LibrarySteps).updates:
+        if function in self._forest.fact(LibrarySteps).updates:
             return True
-        calls = self._module.fact(Dispatch).callers(function)
-        around = [loop for call in calls for loop in self._module.fact(Loops).around(call)[:1]]
+        calls = self._forest.fact(Dispatch).callers(function)
+        around = [loop for call in calls for loop in self._forest.fact(Loops).around(call)[:1]]
         if any(_EPOCHS.search(param.name.value) for param in function.params.params):
             return any(is_batch(loop.over) for loop in around)  # otherwise a step that is an epoch
         if around:
             return not all(self._is_epoch(loop.node) for loop in around)
-        if calls and all(self._module.fact(Purposes).runs_once(call) for call in calls):
+        if calls and all(self._forest.fact(Purposes).runs_once(call) for call in calls):
             return False
-        inside = self._module.tree.calls_in(function.body)
+        inside = self._forest.tree.calls_in(function.body)
         if not any(self._steps_optimizer(call) for call in inside):
             return False
         if any(map(self._makes_optimizer, inside)):
@@ -214,20 +214,20 @@ class Steps(ForestFact):
 
     def _makes_optimizer(self, call: cst.Call) -> bool:
         """Whether ``call`` makes an optimizer, by its name or as a function of the program: values take longer."""
-        if "optim" not in (self._module.name_of(call.func) or last_name(call.func)).lower():
-            if not self._module.definitions.called(call, self._module.values):
+        if "optim" not in (self._forest.name_of(call.func) or last_name(call.func)).lower():
+            if not self._forest.definitions.called(call, self._forest.values):
                 return False
-        return self._module.value(call).kind is Kind.OPTIMIZER
+        return self._forest.value(call).kind is Kind.OPTIMIZER
 
     def _is_gradient(self, call: cst.Call) -> bool:
         """``torch.autograd.grad(loss, model.parameters())``."""
-        return self._module.name_of(call.func) == "torch.autograd.grad"
+        return self._forest.name_of(call.func) == "torch.autograd.grad"
 
     def _is_within_step(self, function: cst.FunctionDef, seen: set[cst.FunctionDef]) -> bool:
         """Whether a loop runs ``function`` through functions that call it: ``run_step`` that calls ``optimize``."""
-        for call in self._module.fact(Dispatch).callers(function):
-            around = self._module.fact(Loops).around(call)[:1]
-            above = self._module.function_of(call)
+        for call in self._forest.fact(Dispatch).callers(function):
+            around = self._forest.fact(Loops).around(call)[:1]
+            above = self._forest.function_of(call)
             if around:
                 return not self._is_epoch(around[0].node) and len(seen) > 1
             if above is None or above in seen or len(seen) >= _CALL_DEPTH:
@@ -244,18 +244,18 @@ class Steps(ForestFact):
     def loops(self) -> list[TrainingLoop]:
         """The training loops of the file, in order."""
         found: dict[cst.CSTNode, TrainingLoop] = {}
-        if not any(map(is_optimizer_call, self._module.tree.calls_named(*STEP, "zero_grad"))):
+        if not any(map(is_optimizer_call, self._forest.tree.calls_named(*STEP, "zero_grad"))):
             return []  # an attack, a saliency map
-        inputs = self._module.fact(InputGradients)
+        inputs = self._forest.fact(InputGradients)
         if inputs.are_optimized:
             return []
-        backwards, purposes = self._module.fact(Gradients).backwards, self._module.fact(Purposes)
+        backwards, purposes = self._forest.fact(Gradients).backwards, self._forest.fact(Purposes)
         backwards = [call for call in backwards if is_backward(call) or "scaler" in (dotted_name(call.func) or "")]
-        files = {self._module.tree.root_of(call) for call in backwards}
+        files = {self._forest.tree.root_of(call) for call in backwards}
         for backward in backwards:
             if purposes.is_test(backward) or purposes.is_self_test(backward):
                 continue
-            if self._module.name_of(backward.func) == "torch.distributed.autograd.backward":
+            if self._forest.name_of(backward.func) == "torch.distributed.autograd.backward":
                 continue  # the forward runs in other processes
             if inputs.are_wanted_by(backward):
                 continue
@@ -266,19 +266,19 @@ class Steps(ForestFact):
                 if forward is None or call is None:
                     continue
                 if body not in found:
-                    inside = tuple(call for call in self._module.tree.calls_in(body) if is_backward(call))
+                    inside = tuple(call for call in self._forest.tree.calls_in(body) if is_backward(call))
                     first = inside[0] if inside else backward
-                    place = next(part for part in (forward, call, first) if self._module.tree.root_of(part) in files)
+                    place = next(part for part in (forward, call, first) if self._forest.tree.root_of(part) in files)
                     found[body] = TrainingLoop(loop, body, forward, call, first, inside, place)
                 break
-        return sorted(found.values(), key=lambda item: self._module.tree.index(item.forward))
+        return sorted(found.values(), key=lambda item: self._forest.tree.index(item.forward))
 
     def _bodies(self, backward: cst.Call) -> Iterator[tuple[cst.CSTNode, cst.CSTNode]]:
         """The loops around a backward pass, innermost first; else the functions on the way to a loop that runs it."""
-        loops = self._module.fact(Loops).repeating(backward)
-        innermost = self._module.function_of(backward)
+        loops = self._forest.fact(Loops).repeating(backward)
+        innermost = self._forest.function_of(backward)
         if loops:
-            if not self._module.fact(WeightChanges).around(innermost):
+            if not self._forest.fact(WeightChanges).around(innermost):
                 return  # a saliency map for each batch
             hot = [item.node for item in loops if item.kind is LoopKind.HOT]
             ordered = [item.node for item in loops]
@@ -296,23 +296,23 @@ class Steps(ForestFact):
 
         If no call of the last one is seen, other code repeats it: the step of a model that another package trains.
         """
-        module = self._module
+        forest = self._forest
         seen = {function}
         uncalled: tuple[cst.FunctionDef, ...] = ()
         waiting: deque[tuple[cst.FunctionDef, tuple[cst.FunctionDef, ...]]] = deque([(function, (function,))])
         while waiting and len(seen) < _MAX_FUNCTIONS:
             current, chain = waiting.popleft()
-            if current in module.fact(LibrarySteps).updates:
+            if current in forest.fact(LibrarySteps).updates:
                 yield from ((current, body) for body in chain)
                 return
-            calls = [call for call in module.fact(Dispatch).callers(current) if self._may_train(call)]
+            calls = [call for call in forest.fact(Dispatch).callers(current) if self._may_train(call)]
             for call in calls:
-                around = module.fact(Loops).around(call)
-                if around and module.fact(WeightChanges).within((*chain, around[0].node)):
+                around = forest.fact(Loops).around(call)
+                if around and forest.fact(WeightChanges).within((*chain, around[0].node)):
                     yield from ((around[0].node, body) for body in (*chain, around[0].node))
                     return
-            outer = [module.function_of(node) for node in (*calls, current)]  # a closure is run by what defines it
-            if not calls and outer == [None] and any(map(self._steps_optimizer, module.tree.calls_in(current.body))):
+            outer = [forest.function_of(node) for node in (*calls, current)]  # a closure is run by what defines it
+            if not calls and outer == [None] and any(map(self._steps_optimizer, forest.tree.calls_in(current.body))):
                 uncalled = uncalled or chain
             for above in dict.fromkeys(outer):
                 if above is not None and above not in seen and len(chain) < _CALL_DEPTH:
@@ -322,14 +322,14 @@ class Steps(ForestFact):
 
     def _may_train(self, call: cst.Call) -> bool:
         """Whether a backward pass may be behind ``call``: gradients are recorded there, and it is not in a test."""
-        return not self._module.fact(Purposes).is_test(call) and not self._module.fact(GradModes).of(call).is_off
+        return not self._forest.fact(Purposes).is_test(call) and not self._forest.fact(GradModes).of(call).is_off
 
     def networks(self, step: TrainingLoop) -> list[cst.BaseExpression]:
         """What the forwards of a step run, one for each forward that the loss is made of."""
         known = self._networks.get(step.body)
         if known is None:
             forwards = [call for call, _ in self._forwards(step.body)]
-            known = self._networks[step.body] = list(map(self._module.fact(Networks).network_of, forwards))
+            known = self._networks[step.body] = list(map(self._forest.fact(Networks).network_of, forwards))
         return known
 
     def _forwards(self, body: cst.CSTNode) -> Iterator[tuple[cst.Call, cst.Call]]:
@@ -337,20 +337,20 @@ class Steps(ForestFact):
 
         Each with the call in ``body`` that leads to it.
         """
-        module = self._module
-        calls = module.tree.calls_in(body)
+        forest = self._forest
+        calls = forest.tree.calls_in(body)
         yield from ((call, call) for call in calls if self._is_trained(call))
         waiting = deque((call, call, 1) for call in calls)
         seen: set[cst.CSTNode] = set()
         while waiting and len(seen) < _MAX_FUNCTIONS:
             call, first, depth = waiting.popleft()
-            if not module.fact(Gradients).reaches_backward(call) and not self._fills_object(call):
+            if not forest.fact(Gradients).reaches_backward(call) and not self._fills_object(call):
                 continue
-            for function in module.fact(Dispatch).functions(call):
+            for function in forest.fact(Dispatch).functions(call):
                 if function in seen or self._is_part_of_network(function, body):
                     continue
                 seen.add(function)
-                inside = module.tree.calls_in(function.body)
+                inside = forest.tree.calls_in(function.body)
                 yield from ((inner, first) for inner in inside if self._is_trained(inner))
                 if depth < _CALL_DEPTH:
                     waiting.extend((inner, first, depth + 1) for inner in inside)
@@ -360,15 +360,15 @@ class Steps(ForestFact):
         func = call.func
         if not isinstance(func, cst.Attribute) or not isinstance(func.value, cst.Name):
             return False
-        return isinstance(self._module.tree.parent(call), cst.Expr)
+        return isinstance(self._forest.tree.parent(call), cst.Expr)
 
     def _is_part_of_network(self, function: cst.FunctionDef, body: cst.CSTNode) -> bool:
         """Whether ``function`` is a method of a network, and not a step of one that has its own training loop."""
-        owner = self._module.tree.class_of(function)
-        if owner is None or self._module.values.instance(owner).kind is not Kind.MODULE:
+        owner = self._forest.tree.class_of(function)
+        if owner is None or self._forest.values.instance(owner).kind is not Kind.MODULE:
             return False
-        trainer = self._module.function_of(body) if not isinstance(body, cst.FunctionDef) else body
-        above = self._module.tree.class_of(trainer) if trainer is not None else None
+        trainer = self._forest.function_of(body) if not isinstance(body, cst.FunctionDef) else body
+        above = self._forest.tree.class_of(trainer) if trainer is not None else None
         if function.name.value == "forward":
             return True
         return above is not owner and owner not in self._training_itself
@@ -376,14 +376,14 @@ class Steps(ForestFact):
     @cached_property
     def _training_itself(self) -> set[cst.CSTNode | None]:
         """The classes with a backward pass in a method."""
-        functions = map(self._module.function_of, filter(is_backward, self._module.fact(Gradients).backwards))
-        return {self._module.tree.class_of(function) for function in functions if function is not None}
+        functions = map(self._forest.function_of, filter(is_backward, self._forest.fact(Gradients).backwards))
+        return {self._forest.tree.class_of(function) for function in functions if function is not None}
 
     def _is_trained(self, call: cst.Call) -> bool:
-        module = self._module
-        if not module.fact(Gradients).reaches_backward(call) or not module.fact(Networks).runs_network(call):
+        forest = self._forest
+        if not forest.fact(Gradients).reaches_backward(call) or not forest.fact(Networks).runs_network(call):
             return False
-        return not module.fact(GradModes).of(call).is_off
+        return not forest.fact(GradModes).of(call).is_off
 
 
 def _names_epoch(name: str) -> bool:

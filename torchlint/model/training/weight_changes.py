@@ -22,8 +22,8 @@ _STEPPING = re.compile(r"(?:^|[._])step_\w+$|optimi[sz]e_\w+$")
 class WeightChanges(ForestFact):
     """Answers for one forest."""
 
-    def __init__(self, module: Forest) -> None:
-        self._module = module
+    def __init__(self, forest: Forest) -> None:
+        self._forest = forest
         self._below: dict[tuple[cst.CSTNode, int], bool] = {}
 
     def within(self, bodies: Iterable[cst.CSTNode]) -> bool:
@@ -40,25 +40,25 @@ class WeightChanges(ForestFact):
             current, depth = waiting.pop()
             if self._is_below(current, _DOWN if current is function else 0):
                 return True
-            calls = self._module.fact(Dispatch).callers(current) if depth else ()
-            for above in map(self._module.function_of, (*calls, current)):
+            calls = self._forest.fact(Dispatch).callers(current) if depth else ()
+            for above in map(self._forest.function_of, (*calls, current)):
                 if above is not None and above not in seen:
                     seen.add(above)
                     waiting.append((above, depth - 1 if depth else 0))
-            if any(self._module.function_of(call) is None and self._is_below(call, 0) for call in calls):
+            if any(self._forest.function_of(call) is None and self._is_below(call, 0) for call in calls):
                 return True
         return False
 
     def _is_below(self, body: cst.CSTNode, depth: int) -> bool:
         known = self._below.get((body, depth))
         if known is None:
-            calls = self._module.tree.calls_in(body)
+            calls = self._forest.tree.calls_in(body)
             known = any(map(_uses_optimizer, calls)) or (
                 depth > 0
                 and any(
                     self._is_below(function.body, depth - 1)
                     for call in calls
-                    for function in self._module.fact(Dispatch).functions(call)
+                    for function in self._forest.fact(Dispatch).functions(call)
                 )
             )
             self._below[body, depth] = known
