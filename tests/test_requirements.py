@@ -136,6 +136,20 @@ def test_only_requirements_of_torch_count() -> None:
 
 
 @pytest.mark.parametrize(
+    ("wheel", "version"),
+    [
+        ("http://download.pytorch.org/whl/cu80/torch-0.1.11.post5-cp35-cp35m-linux_x86_64.whl", (0, 1)),
+        ("https://download.pytorch.org/whl/cu121/torch-2.3.1%2Bcu121-cp311-cp311-linux_x86_64.whl", (2, 3)),
+        ("torch @ https://download.pytorch.org/whl/cu121/torch-2.3.1%2Bcu121-cp311-cp311-linux_x86_64.whl", (2, 3)),
+        ("https://download.pytorch.org/whl/torch-scatter-2.1.0-cp311-cp311-linux_x86_64.whl", None),
+        ("https://download.pytorch.org/whl/torchvision-0.18.1-cp311-cp311-linux_x86_64.whl", None),
+    ],
+)
+def test_the_address_of_a_wheel_states_its_version(tmp_path: Path, wheel: str, version: Version | None) -> None:
+    assert target(tmp_path, {"requirements.txt": f"numpy\n{wheel}\n"}) == version
+
+
+@pytest.mark.parametrize(
     ("code", "version"),
     [
         ("import torch\nmodel = torch.compile(model)\n", (2, 0)),

@@ -69,6 +69,10 @@ class DatasetChanges:
             same = self._module.function_of(node) is self._module.function_of(loader.node)
             if same or self._module.value(node).kind is not Kind.SEQUENCE:
                 return True
+        home = self._module.function_of(loader.node)
+        for stored in self._module.values.stored(text or "") if own is not None else ():  # `self.dataset = dataset`
+            if dotted_name(stored) == own and stored is not None and self._module.function_of(stored) is home:
+                return True
         for part in (node, *prefixes(node)):
             if isinstance(part, cst.Attribute) and part.attr.value == "dataset":
                 value = self._module.value(part.value)

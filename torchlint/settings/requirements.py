@@ -15,9 +15,14 @@ _MOST_INCLUDES = 20
 _LARGEST = 1_000_000
 
 
+#: The address of a built torch: ``https://download.pytorch.org/whl/cu80/torch-0.1.11.post5-cp35-cp35m-linux_x86_64.whl``.
+_WHEEL = re.compile(r"(?:torch\s*@\s*)?(?:https?|file):\S*/torch-(\d[\w.]*)(?:(?:\+|%2B)[\w.]+)?-\S*\.whl")
+
+
 def of_torch(requirements: Iterable[object]) -> tuple[str, ...]:
-    """Those of some requirements that are about torch."""
-    return tuple(text for text in requirements if isinstance(text, str) and _is_of_torch(text))
+    """Those of some requirements that are about torch; the address of a wheel requires its version."""
+    texts = (_WHEEL.sub(r"torch==\1", item) for item in requirements if isinstance(item, str))
+    return tuple(text for text in texts if _is_of_torch(text))
 
 
 def _is_of_torch(text: str) -> bool:

@@ -32,3 +32,11 @@ def is_true(node: cst.CSTNode | None) -> bool:
 def is_none(node: cst.CSTNode | None) -> bool:
     """Whether ``node`` is ``None``."""
     return isinstance(node, cst.Name) and node.value == "None"
+
+
+def asked_for_none(test: cst.BaseExpression, operator: type[cst.Is | cst.IsNot]) -> cst.BaseExpression | None:
+    """``x`` of ``x is None``, with `cst.Is`, or of ``x is not None``, with `cst.IsNot`; None of other conditions."""
+    if not isinstance(test, cst.Comparison) or len(test.comparisons) != 1:
+        return None
+    asked = test.comparisons[0]
+    return test.left if isinstance(asked.operator, operator) and is_none(asked.comparator) else None

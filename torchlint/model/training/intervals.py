@@ -15,7 +15,7 @@ from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.climbing import climb, nearest
 from torchlint.model.syntax.dotted import last_name
 from torchlint.model.syntax.exits import ends_with
-from torchlint.model.syntax.literals import is_none
+from torchlint.model.syntax.literals import asked_for_none, is_none
 from torchlint.model.syntax.parameters import owner_of
 from torchlint.model.syntax.scopes import Binding
 
@@ -69,8 +69,7 @@ class Intervals(ForestFact):
         """``x is not None``, or the truth of ``x``."""
         parent = self._tree.parent(name)
         if isinstance(parent, cst.Comparison):
-            asked = parent.comparisons
-            return len(asked) == 1 and isinstance(asked[0].operator, cst.IsNot) and is_none(asked[0].comparator)
+            return asked_for_none(parent, cst.IsNot) is not None
         return isinstance(parent, (cst.If, cst.IfExp, cst.BooleanOperation))
 
     def _is_given_at_intervals(self, value: cst.BaseExpression) -> bool:

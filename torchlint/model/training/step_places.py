@@ -15,7 +15,7 @@ from torchlint.model.program.dispatch import Dispatch
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.conditions import branches
-from torchlint.model.syntax.dotted import last_name
+from torchlint.model.syntax.literals import asked_for_none
 from torchlint.model.syntax.nodes import HANDLERS
 from torchlint.model.syntax.parameters import is_static
 from torchlint.model.training.emptiness import has_work
@@ -241,12 +241,10 @@ class StepPlaces(ForestFact):
     def _none_at(self, node: cst.CSTNode, function: cst.FunctionDef) -> Iterator[cst.Param]:
         """The parameters of ``function`` that are None where ``node`` runs: under ``if targets is None:``."""
         for item in branches(self._forest.tree, node, function):
-            test = item.guard.test if item.guard is not None else None
-            if isinstance(test, cst.Comparison) and len(test.comparisons) == 1:
-                bound = test.comparisons[0]
-                param = self._forest.names.parameter(test.left, rebound=True)
-                if param is not None and isinstance(bound.operator, cst.Is) and last_name(bound.comparator) == "None":
-                    yield param
+            asked = asked_for_none(item.guard.test, cst.Is) if item.guard is not None else None
+            param = self._forest.names.parameter(asked, rebound=True) if asked is not None else None
+            if param is not None:
+                yield param
 
     def _is_tensor(self, node: cst.BaseExpression | None) -> bool:
         return node is not None and self._forest.value(node).kind in (Kind.TENSOR, Kind.BATCH)
