@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import cached_property
 
@@ -16,7 +17,10 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Value
 from torchlint.model.syntax.calls import Call, keywords_of
 from torchlint.model.syntax.context import ConfigValue
+from torchlint.model.syntax.dotted import called_name
 
+#: An event of each epoch; ``EPOCH_COMPLETED(once=3)`` is one of a single epoch.
+_EACH_EPOCH = re.compile(r"EPOCH_(?:STARTED|COMPLETED)(?!\(once)")
 #: Arguments of a Lightning trainer without which it trains for many epochs, and those that restart the workers anyway.
 _LIMITS = ("max_steps", "max_time", "fast_dev_run")
 _RELOADING = ("reload_dataloaders_every_n_epochs", "reload_dataloaders_every_epoch")
@@ -106,10 +110,18 @@ class TrainerEpochs:
             given = keywords_of(call)
             data, epochs, *_ = (*(item.value for item in call.args if item.keyword is None), None, None)
             data, epochs = given.get("data", data), given.get("max_epochs", epochs)
-            if epochs is not None and self._module.value(epochs).constant not in (0, 1):
+            is_several = epochs is not None and self._module.value(epochs).constant not in (0, 1)
+            if is_several or self._is_run_by_event(call):
                 for loader in loaders_in(self._module.value(data)):
                     found.setdefault(loader, []).append(call)
         return found
+
+    def _is_run_by_event(self, call: cst.Call) -> bool:
+        """Whether an engine runs the function around a call once per epoch: ``@trainer.on(Events.EPOCH_COMPLETED)``."""
+        function = self._module.function_of(call)
+        decorators = [item.decorator for item in function.decorators] if function is not None else []
+        handlers = [item for item in decorators if isinstance(item, cst.Call) and called_name(item) == "on"]
+        return any(_EACH_EPOCH.search(self._module.code(item.value)) for call in handlers for item in call.args)
 
 
 def _are_several(epochs: Sequence[ConfigValue]) -> bool:

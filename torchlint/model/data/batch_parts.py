@@ -239,10 +239,17 @@ class BatchParts(ForestFact):
         if call.func.attr.value == "float" and not all_paths:
             return self._is_part(call.func.value, (), depth, all_paths=False)
         if call.func.attr.value in _SAME_IF_WHOLE:
-            return isinstance(call.func.value, cst.Name) and self._is_part(
+            return self._is_whole(call.func.value) and self._is_part(
                 call.func.value, (), depth, all_paths=all_paths
             )
         return call.func.attr.value in _SAME_MEMORY and self._is_part(call.func.value, (), depth, all_paths=all_paths)
+
+    def _is_whole(self, node: cst.BaseExpression) -> bool:
+        """Whether ``node`` is a part of a batch as it is: a variable, or an element of a list of parts."""
+        held = unwrapped(self._forest, node)
+        return isinstance(held, cst.Name) or (
+            isinstance(held, cst.Subscript) and self._forest.value(held.value).kind is Kind.SEQUENCE
+        )
 
     def _is_optional(self, binding: Binding) -> bool:
         """``images = images.half()`` or ``images, labels = mixup(images, labels)`` under a condition."""

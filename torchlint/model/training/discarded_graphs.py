@@ -8,6 +8,7 @@ import libcst as cst
 
 from torchlint.model.module import Module
 from torchlint.model.program.dispatch import Dispatch
+from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.dotted import PARTS_AND_RESULTS, dotted_name, is_attribute_of_self, prefixes
 from torchlint.model.training.data_flow import Taken
 from torchlint.model.training.exclusions import Exclusions
@@ -19,6 +20,7 @@ from torchlint.model.training.networks import Networks
 from torchlint.model.training.output_uses import OutputUses
 from torchlint.model.training.outputs import DETACHING, Output, Outputs
 from torchlint.model.training.trial_runs import TrialRuns
+from torchlint.model.training.weight_changes import is_optimizer_call
 
 #: Why nothing needs a graph.
 _DETACHED = "the output is only read after it is detached"
@@ -26,7 +28,7 @@ _READ = "only numbers or indices that are read from the output are used"
 #: How many functions that return an output it is followed through.
 _CALLER_DEPTH = 2
 #: Words of a script that wants a gradient.
-_DIFFERENTIATING = frozenset({"backward", "grad", "autograd", "requires_grad", "requires_grad_", "optim"})
+_DIFFERENTIATING = frozenset({"backward", "grad", "jacobian", "hessian", "requires_grad", "requires_grad_"})
 
 
 class DiscardedGraphs:
@@ -198,11 +200,26 @@ class DiscardedGraphs:
             return ""
         if not {"load_state_dict", "load"} & words or words & _DIFFERENTIATING or self._uses.is_given_away(call, home):
             return ""
+        if "optim" in words and self._may_optimize:
+            return ""
         if isinstance(home, cst.FunctionDef) and self._uses.converts_without_detach(call, home):
             return ""
         is_read = not module.fact(TrialRuns).is_given_numbers(call) and self._uses.is_only_read(call, home)
         only = is_read or self._uses.leaves_graph(call, home)
         return "the script loads weights and trains nothing" if only else ""
+
+    @cached_property
+    def _may_optimize(self) -> bool:
+        """Whether an optimizer of the file takes steps or is passed on, other than to a scheduler."""
+        module = self._module
+        if any(map(is_optimizer_call, module.tree.calls_in(module.root))):
+            return True
+        return any(
+            module.value(argument.value).kind is Kind.OPTIMIZER
+            for call in module.tree.calls_in(module.root)
+            if not (module.name_of(call.func) or "").startswith("torch.optim.")
+            for argument in call.args
+        )
 
     def _home_of(self, call: cst.Call) -> cst.FunctionDef | cst.Module:
         function = self._module.function_of(call)
