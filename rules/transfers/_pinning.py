@@ -18,10 +18,10 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Device
 from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.climbing import climb
-from torchlint.model.syntax.dotted import last_name
+from torchlint.model.syntax.dotted import index_of, last_name
 from torchlint.model.syntax.literals import is_none
 from torchlint.model.tensors.placement import Move, Placement
-from torchlint.model.training.loops import batch_origins
+from torchlint.model.training.loops import Loops, batch_origins
 
 from ._batch_trust import host_write, is_tensor_by_use, yields_only_tensors
 
@@ -63,7 +63,10 @@ class Pinning:
             loaders = tuple(loader for loader in made if loader is not None)
             if len(loaders) < len(made):
                 continue
-            if loaders and all(self.is_pinned(loader) and not self._is_passed_to_library(loader) for loader in loaders):
+            key = self._key_at(move.call)
+            if loaders and all(
+                self.is_pinned(loader, key) and not self._is_passed_to_library(loader) for loader in loaders
+            ):
                 plain = all(self._collates_by_itself(loader) for loader in loaders) and (
                     is_tensor_by_use(move.source) or all(yields_only_tensors(self._module, item) for item in loaders)
                 )
@@ -75,10 +78,34 @@ class Pinning:
         is_tensor = self._module.value(node).kind is Kind.TENSOR
         return is_tensor and self._module.function_of(node) is not self._module.function_of(move.call)
 
-    def is_pinned(self, loader: Call) -> bool:
-        """Whether ``loader`` pins its batches if there is a GPU: ``pin_memory=True``, ``=use_cuda``."""
-        given = [node for node in self.options_of(loader, "pin_memory") if not self._is_for_cpu(node)]
+    def is_pinned(self, loader: Call, key: str | None = None) -> bool:
+        """Whether ``loader`` pins its batches if there is a GPU: ``pin_memory=True``, ``=use_cuda``.
+
+        ``key`` is that under which it is in a dictionary of loaders, which may decide.
+        """
+        options = (self._with_key(node, key) for node in self.options_of(loader, "pin_memory"))
+        given = [node for node in options if not self._is_for_cpu(node)]
         return bool(given) and all(self._is_true_with_cuda(node) for node in given)
+
+    def _key_at(self, call: cst.Call) -> str | None:
+        """``"train"`` in a loop over ``loaders["train"]`` around a call."""
+        loops = (loop.node for loop in self._module.fact(Loops).around(call))
+        nodes = (node for loop in loops if isinstance(loop, cst.For) for node in self._module.tree.nodes_in(loop.iter))
+        keys = (self._module.value(index_of(node)).constant for node in nodes if isinstance(node, cst.Subscript))
+        return next((key for key in keys if isinstance(key, str)), None)
+
+    def _with_key(self, node: cst.BaseExpression, key: str | None) -> cst.BaseExpression:
+        """``True`` of ``True if name == "train" else False`` in ``{name: DataLoader(...) for name in names}``."""
+        test = node.test if isinstance(node, cst.IfExp) else None
+        if key is None or not isinstance(node, cst.IfExp) or not isinstance(test, cst.Comparison):
+            return node
+        bound = self._module.names.bindings(test.left) if isinstance(test.left, cst.Name) else []
+        compared = test.comparisons[0]
+        wanted = self._module.value(compared.comparator).constant
+        if len(test.comparisons) != 1 or not isinstance(compared.operator, cst.Equal) or not isinstance(wanted, str):
+            return node
+        is_of_each = bool(bound) and all(isinstance(item.node, cst.CompFor) for item in bound)
+        return (node.body if wanted == key else node.orelse) if is_of_each else node
 
     def _is_passed_to_library(self, loader: Call) -> bool:
         """Whether the loader is passed to a library that copies the batches itself: ``accelerator.prepare``."""
