@@ -16,7 +16,7 @@ from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.conditions import branches
 from torchlint.model.syntax.dotted import dotted_name, last_name, last_part
 from torchlint.model.syntax.exits import ends_with
-from torchlint.model.syntax.literals import asked_for_none, is_none
+from torchlint.model.syntax.literals import is_none
 from torchlint.model.syntax.nodes import HANDLERS
 from torchlint.model.training.emptiness import has_work
 from torchlint.model.training.gradients import Gradients
@@ -198,21 +198,20 @@ class Iterations(ForestFact):
         return not any(word in varying or (_RARE.search(word) and not PROCESSES.search(word)) for word in words)
 
     def _is_off(self, test: cst.BaseExpression, *, or_option: bool) -> bool:
-        """Whether a condition reads a setting that the program sets to ``False`` or None, at least by default.
+        """Whether a condition reads a setting that the program sets to ``False``, at least by default.
 
         Without ``or_option``, a switch of the command line that adds a part to the training may be on.
         """
         if isinstance(test, cst.BooleanOperation) and isinstance(test.operator, cst.And):
             return any(self._is_off(side, or_option=or_option) for side in (test.left, test.right))
-        setting = asked_for_none(test, cst.IsNot) or test
-        if not isinstance(setting, (cst.Name, cst.Attribute)) or (not or_option and self._is_option(setting)):
+        if not isinstance(test, (cst.Name, cst.Attribute)) or (not or_option and self._is_option(test)):
             return False
-        return self._is_always(setting, "None", *(("False",) if setting is test else ()))
+        return self._is_always(test, "False")
 
-    def _is_always(self, test: cst.BaseExpression, *values: str) -> bool:
-        """Whether a condition is a setting that the program gives no value but these."""
+    def _is_always(self, test: cst.BaseExpression, value: str) -> bool:
+        """Whether a condition is a setting that the program gives no value but this one."""
         found = self._forest.fact(Configuration).sources(test) if isinstance(test, (cst.Name, cst.Attribute)) else None
-        return found is not None and all(isinstance(item, cst.Name) and item.value in values for item in found.values)
+        return found is not None and all(isinstance(item, cst.Name) and item.value == value for item in found.values)
 
     def _is_option(self, flag: cst.Name | cst.Attribute) -> bool:
         """Whether ``flag`` has the name of a switch of the command line, and not of one to look into a program."""
