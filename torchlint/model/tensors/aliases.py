@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -53,6 +53,7 @@ class Aliases:
         self._attributes = attributes
         self._functions = functions | _CONTAINERS
         self._known: dict[tuple[cst.BaseExpression, Path], tuple[Origin, ...]] = {}
+        self._assigned: dict[tuple[str, bool], Mapping[cst.CSTNode | None, Sequence[cst.Assign]]] = {}
 
     def of(self, node: cst.BaseExpression, path: Path = ()) -> Sequence[Origin]:
         """What ``path`` takes from ``node`` may be: the names and parts that it comes from; empty for what is new."""
@@ -137,22 +138,26 @@ class Aliases:
 
     def _stored(self, node: cst.Attribute | cst.Subscript) -> Iterator[cst.BaseExpression]:
         """What the function around an attribute or item assigns to it."""
-        stores = self._forest.fact(Stores)
-        if isinstance(node, cst.Attribute):
-            places = stores.attributes.get(node.attr.value, ())
-        else:
-            base = node.value
-            name = base.attr if isinstance(base, cst.Attribute) else base
-            places = stores.containers.get(name.value, ()) if isinstance(name, cst.Name) else []
-        tree = self._forest.tree
-        home = tree.function_of(node) if places else None
-        text = self._forest.code(node) if places else ""
-        for _, value, place in places:
-            if isinstance(place, cst.Assign) and tree.function_of(place) is home:
-                if any(
-                    target.target is not node and self._forest.code(target.target) == text for target in place.targets
-                ):
-                    yield value
+        held = node.value if isinstance(node, cst.Subscript) else node
+        name = held.attr if isinstance(held, cst.Attribute) else held
+        if not isinstance(name, cst.Name):
+            return
+        assigned = self._assigned_to(name.value, is_item=isinstance(node, cst.Subscript))
+        here = assigned.get(self._forest.tree.function_of(node), ()) if assigned else ()
+        text = self._forest.code(node) if here else ""
+        for place in here:
+            if any(item.target is not node and self._forest.code(item.target) == text for item in place.targets):
+                yield place.value
+
+    def _assigned_to(self, name: str, *, is_item: bool) -> Mapping[cst.CSTNode | None, Sequence[cst.Assign]]:
+        """By function the assignments to attributes called ``name``, or to items of what is called so."""
+        if (name, is_item) not in self._assigned:
+            stores, found = self._forest.fact(Stores), dict[cst.CSTNode | None, list[cst.Assign]]()
+            for _, _, place in (stores.containers if is_item else stores.attributes).get(name, ()):
+                if isinstance(place, cst.Assign):
+                    found.setdefault(self._forest.tree.function_of(place), []).append(place)
+            self._assigned[name, is_item] = found
+        return self._assigned[name, is_item]
 
     def _bound(self, binding: Binding, path: Path) -> Iterator[tuple[cst.BaseExpression, Path]]:
         """What ``path`` takes from the value of a variable."""
