@@ -239,9 +239,7 @@ class BatchParts(ForestFact):
         if call.func.attr.value == "float" and not all_paths:
             return self._is_part(call.func.value, (), depth, all_paths=False)
         if call.func.attr.value in _SAME_IF_WHOLE:
-            return self._is_whole(call.func.value) and self._is_part(
-                call.func.value, (), depth, all_paths=all_paths
-            )
+            return self._is_whole(call.func.value) and self._is_part(call.func.value, (), depth, all_paths=all_paths)
         return call.func.attr.value in _SAME_MEMORY and self._is_part(call.func.value, (), depth, all_paths=all_paths)
 
     def _is_whole(self, node: cst.BaseExpression) -> bool:
