@@ -202,3 +202,30 @@ def test_classes_are_taken_out_of_a_dictionary_without_a_name(
     script = SOLVING.replace("{problem}", problem).replace("{solver}", solver)
     files = {"problems": PROBLEMS, "solvers": SOLVERS, "solve": script}
     assert rows_of(tmp_path, files, "problems", "TL203") == expected
+
+
+@pytest.mark.parametrize(("count", "expected"), [(20, [7]), (60, [])])
+def test_one_of_many_classes_of_a_module_has_the_loader(tmp_path: Path, count: int, expected: list[int]) -> None:
+    """Of more than 40 classes, none is followed."""
+    classes = "".join(
+        f"\n\nclass Set{number}:\n    def __init__(self, path):\n"
+        f"        self.train_loader = DataLoader(Photos(path), batch_size=64, num_workers={number + 1})\n"
+        for number in range(count)
+    )
+    script = """\
+import argparse
+
+import sets
+from torchvision.models import resnet50
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--set")
+args = parser.parse_args()
+model = resnet50().cuda()
+data = getattr(sets, args.set)("photos")
+for epoch in range(90):
+    for images in data.train_loader:
+        model(images.cuda()).sum().backward()
+"""
+    files = {"sets": "from photos import Photos\nfrom torch.utils.data import DataLoader\n" + classes, "train": script}
+    assert rows_of(tmp_path, files, "sets", "TL102")[:1] == expected

@@ -17,7 +17,7 @@ from torchlint.model.syntax.scopes import Scope
 from torchlint.model.syntax.tree import Tree
 
 #: A call that may run more functions than this runs an unknown one.
-_MAX_PICKED = 16
+_MAX_PICKED = 40
 #: A module with more names is not searched.
 _MAX_NAMES = 300
 _SOURCES = (cst.Subscript, cst.Call, cst.Name)
