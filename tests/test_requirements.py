@@ -142,10 +142,15 @@ def test_only_requirements_of_torch_count() -> None:
         ("https://download.pytorch.org/whl/cu121/torch-2.3.1%2Bcu121-cp311-cp311-linux_x86_64.whl", (2, 3)),
         ("torch @ https://download.pytorch.org/whl/cu121/torch-2.3.1%2Bcu121-cp311-cp311-linux_x86_64.whl", (2, 3)),
         ("https://download.pytorch.org/whl/torch-scatter-2.1.0-cp311-cp311-linux_x86_64.whl", None),
+        ("pytorch=0.4.0", (0, 4)),
+        ("pytorch=1.4.0=py3.7_cuda10.1.243_cudnn7.6.3_0", (1, 4)),
+        ("pytorch-lightning=0.4.0", None),
         ("https://download.pytorch.org/whl/torchvision-0.18.1-cp311-cp311-linux_x86_64.whl", None),
     ],
 )
-def test_the_address_of_a_wheel_states_its_version(tmp_path: Path, wheel: str, version: Version | None) -> None:
+def test_the_address_of_a_wheel_and_a_package_of_conda_state_their_version(
+    tmp_path: Path, wheel: str, version: Version | None
+) -> None:
     assert target(tmp_path, {"requirements.txt": f"numpy\n{wheel}\n"}) == version
 
 

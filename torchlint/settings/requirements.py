@@ -19,10 +19,14 @@ _LARGEST = 1_000_000
 _WHEEL = re.compile(r"(?:torch\s*@\s*)?(?:https?|file):\S*/torch-(\d[\w.]*)(?:(?:\+|%2B)[\w.]+)?-\S*\.whl")
 
 
+#: The package of conda in a list of requirements, as ``conda list --export`` writes it: ``pytorch=1.4.0=py3.7_cuda10``.
+_EXPORTED = re.compile(r"^\s*pytorch\s*=\s*(\d[\d.]*?)\.?(?:=[^=]\S*)?\s*$")
+
+
 def of_torch(requirements: Iterable[object]) -> tuple[str, ...]:
     """Those of some requirements that are about torch; the address of a wheel requires its version."""
     texts = (_WHEEL.sub(r"torch==\1", item) for item in requirements if isinstance(item, str))
-    return tuple(text for text in texts if _is_of_torch(text))
+    return tuple(text for text in (_EXPORTED.sub(r"torch==\1.*", item) for item in texts) if _is_of_torch(text))
 
 
 def _is_of_torch(text: str) -> bool:

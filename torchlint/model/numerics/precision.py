@@ -53,6 +53,8 @@ _DECOMPOSITIONS = re.compile(
     r"|sparse\.(?:mm|addmm|sampled_addmm)$|(?:spmm|smm|sspaddmm)$"
     r"|(?:svd|inverse|pinverse|cholesky\w*|det|logdet|slogdet|qr|lu|lstsq|symeig|eig|solve|triangular_solve|stft|istft)$)"
 )
+#: ... and methods of tensors.
+_DECOMPOSING = ("svd", "symeig", "cholesky", "cholesky_solve", "logdet", "slogdet")
 
 #: Of smaller layers, the time goes into launching kernels: 1024 x 1024.
 _LARGE = 1 << 20
@@ -316,7 +318,7 @@ class Precision:
         if _has_sums(words):
             return True
         names = (module.name_of(call.func) or "" for call in module.tree.calls_in(module.root))
-        return any(_DECOMPOSITIONS.match(name) for name in names)
+        return any(_DECOMPOSITIONS.match(name) for name in names) or any(module.own_methods(*_DECOMPOSING))
 
     @cached_property
     def defines_kernels(self) -> bool:
