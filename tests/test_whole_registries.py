@@ -229,3 +229,36 @@ for epoch in range(90):
 """
     files = {"sets": "from photos import Photos\nfrom torch.utils.data import DataLoader\n" + classes, "train": script}
     assert rows_of(tmp_path, files, "sets", "TL102")[:1] == expected
+
+
+@pytest.mark.parametrize(("read", "expected"), [("train_loader", [7]), ("test_loader", [])])
+def test_some_of_the_classes_have_the_attribute(tmp_path: Path, read: str, expected: list[int]) -> None:
+    sets = """\
+from photos import Photos
+from torch.utils.data import DataLoader
+
+
+class First:
+    def __init__(self, path):
+        self.train_loader = DataLoader(Photos(path), batch_size=64, num_workers=4)
+
+
+class Second:
+    def __init__(self, path):
+        self.test_loader = None
+"""
+    script = """\
+import argparse
+
+import sets
+from torchvision.models import resnet50
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--set")
+args = parser.parse_args()
+model = resnet50().cuda()
+data = getattr(sets, args.set)("photos")
+for images in data.%s:
+    model(images.cuda()).sum().backward()
+"""
+    assert rows_of(tmp_path, {"sets": sets, "train": script % read}, "sets", "TL102") == expected

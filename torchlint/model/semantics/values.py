@@ -244,8 +244,9 @@ class Values:
             if base.kind is Kind.MODULE and attr == "module":
                 return base
         held = [self._class_attribute(item, attr) for item in self._definitions.classes_of(base, self)]
-        if held and all(held):
-            return join([value for value in held if value is not None])  # of an object of one of several classes
+        having = [value for value in held if value is not None]
+        if having and all(having):
+            return join(having)  # of an object of one of several classes, which has the attribute
         declared = self.parsers.device(node)
         if declared:
             return declared
