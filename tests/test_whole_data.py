@@ -142,7 +142,7 @@ Engine(make_net().cuda(), make_data(sys.argv[1], sys.argv[2])).run()
     ("name", "other", "expected"),
     [
         ("loader", "managers.ClipData(folder)", [8, 13]),
-        ("batches", "managers.ClipData(folder)", []),
+        ("batches", "managers.ClipData(folder)", [8]),  # an object without the attribute would raise an error
         ("loader", "make_anything(folder)", [8]),
     ],
 )
