@@ -171,12 +171,8 @@ class Flushes:
         )
 
     def _is_for_a_purpose(self, call: cst.Call) -> bool:
-        function = self._module.function_of(call)
-        while function is not None:
-            if function not in self._helpers and PURPOSES.search(function.name.value):
-                return True
-            function = self._module.function_of(function)
-        return False
+        around = (function for function in self._module.functions_around(call) if function not in self._helpers)
+        return any(PURPOSES.search(function.name.value) for function in around)
 
     def _is_handling_models(self, step: cst.CSTNode) -> bool:
         """The same as `_handles_models`, answered once per step."""

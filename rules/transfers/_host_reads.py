@@ -219,19 +219,13 @@ class HostReads:
         places = dict.fromkeys(reads)
         latest: Iterable[cst.CSTNode] = reads
         for _ in range(_DEPTH):
-            functions = dict.fromkeys(function for call in latest for function in self._functions_around(call))
+            functions = dict.fromkeys(function for call in latest for function in self._module.functions_around(call))
             callers = (caller for function in functions for caller in self._module.fact(Dispatch).callers(function))
             latest = [caller for caller in callers if caller not in places]
             places |= dict.fromkeys(latest)
         for step in self._module.fact(Steps).places if places else ():
             if any(self._tree.within(place, step) for place in places):
                 yield step
-
-    def _functions_around(self, node: cst.CSTNode) -> Iterator[cst.FunctionDef]:
-        function = self._module.function_of(node)
-        while function is not None:
-            yield function
-            function = self._module.function_of(function)
 
     def _calls_at_every_iteration(
         self, body: cst.CSTNode, step: cst.CSTNode, depth: int, seen: set[cst.CSTNode], *, or_often: bool = False

@@ -63,7 +63,7 @@ class Pinning:
             loaders = tuple(loader for loader in made if loader is not None)
             if len(loaders) < len(made):
                 continue
-            key = self._key_at(move.call)
+            key = self._key_at(move.call) if loaders else None
             if loaders and all(
                 self.is_pinned(loader, key) and not self._is_passed_to_library(loader) for loader in loaders
             ):
@@ -96,9 +96,9 @@ class Pinning:
 
     def _with_key(self, node: cst.BaseExpression, key: str | None) -> cst.BaseExpression:
         """``True`` of ``True if name == "train" else False`` in ``{name: DataLoader(...) for name in names}``."""
-        test = node.test if isinstance(node, cst.IfExp) else None
-        if key is None or not isinstance(node, cst.IfExp) or not isinstance(test, cst.Comparison):
+        if key is None or not isinstance(node, cst.IfExp) or not isinstance(node.test, cst.Comparison):
             return node
+        test = node.test
         bound = self._module.names.bindings(test.left) if isinstance(test.left, cst.Name) else []
         compared = test.comparisons[0]
         wanted = self._module.value(compared.comparator).constant

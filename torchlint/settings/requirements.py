@@ -13,14 +13,12 @@ from torchlint.source.parsing import ParseError, python_tree
 #: Files that others include, and bytes of a file: beyond them, nothing is read.
 _MOST_INCLUDES = 20
 _LARGEST = 1_000_000
-
-
 #: The address of a built torch: ``https://download.pytorch.org/whl/cu80/torch-0.1.11.post5-cp35-cp35m-linux_x86_64.whl``.
 _WHEEL = re.compile(r"(?:torch\s*@\s*)?(?:https?|file):\S*/torch-(\d[\w.]*)(?:(?:\+|%2B)[\w.]+)?-\S*\.whl")
-
-
+#: The version that conda requires, whose `=2.1` is any 2.1, maybe with its build: ``=2.1=py3.11_0``.
+_OF_CONDA = r"\s*=\s*(\d[\d.]*?)(?:\.?\*|\.)?(?:=.*)?\s*$"
 #: The package of conda in a list of requirements, as ``conda list --export`` writes it: ``pytorch=1.4.0=py3.7_cuda10``.
-_EXPORTED = re.compile(r"^\s*pytorch\s*=\s*(\d[\d.]*?)\.?(?:=[^=]\S*)?\s*$")
+_EXPORTED = re.compile(rf"^\s*pytorch{_OF_CONDA}")
 
 
 def of_torch(requirements: Iterable[object]) -> tuple[str, ...]:
@@ -252,8 +250,8 @@ def _of_conda(text: str) -> tuple[str, ...]:
     found = []
     for name, _, rest in _CONDA_LINE.findall(_CHANNELS.sub("", text)):
         if not rest or rest[0] in " =<>~!\t":
-            fuzzy = re.match(r"\s*=\s*([\d.]+?)(?:\.?\*)?(?:=.*)?\s*$", rest)
-            bounds = f"=={fuzzy[1].rstrip('.')}.*" if fuzzy else re.split(r"\s(?=\w)", rest.strip())[0]
+            fuzzy = re.match(_OF_CONDA, rest)
+            bounds = f"=={fuzzy[1]}.*" if fuzzy else re.split(r"\s(?=\w)", rest.strip())[0]
             found.append(f"torch{bounds}" if name == "pytorch" else f"torch{rest.strip()}")
     return tuple(found)
 

@@ -173,14 +173,11 @@ class Frozen:
         """Whether it is False, or a parameter of a constructor that is False by default and that no call passes."""
         if dotted_name(node) == "False":
             return True
-        bound = self._module.names.bindings(node) if isinstance(node, cst.Name) else []
-        params = [item.node for item in bound if isinstance(item.node, cst.Param)]
-        if len(params) != 1 or len(bound) != 1 or dotted_name(params[0].default) != "False":
-            return False
-        owner = owner_of(self._module.tree, params[0])
-        if owner is None or owner.name.value != "__init__":
-            return False  # a method that switches them off or on
-        given = self._module.passed_by_all(params[0])
+        param = self._module.names.parameter(node)
+        owner = owner_of(self._module.tree, param) if param is not None else None
+        if param is None or owner is None or owner.name.value != "__init__" or dotted_name(param.default) != "False":
+            return False  # a method may switch them off and on
+        given = self._module.passed_by_all(param)
         return all(item is None or dotted_name(item) == "False" for item in given)
 
     def _switched_by_method(self, call: Call) -> list[cst.BaseExpression]:
