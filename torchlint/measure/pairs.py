@@ -75,8 +75,9 @@ def _without_labels(text: str) -> str:
 def rule_folder() -> Path:
     """The folder with the pairs of the rules: installed, or ``fixtures/`` of a checkout that is not installed."""
     spec = importlib.util.find_spec(PACKAGE)
-    found = next(iter(spec.submodule_search_locations or ()), None) if spec else None
-    return Path(found) if found else Path(__file__).resolve().parents[2] / "fixtures"
+    folders = map(Path, spec.submodule_search_locations or ()) if spec else ()
+    found = next((folder for folder in folders if any(folder.glob("*/before.py"))), None)  # an earlier one may be empty
+    return found or Path(__file__).resolve().parents[2] / "fixtures"
 
 
 def pairs_in(folder: Path, kind: Literal["rule", "program"]) -> list[Pair]:
