@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from whole_program import rows_of
+from whole_program import rows, rows_of
 
 SELECTORS = """\
 import torch
@@ -262,3 +262,115 @@ for images in data.%s:
     model(images.cuda()).sum().backward()
 """
     assert rows_of(tmp_path, {"sets": sets, "train": script % read}, "sets", "TL102") == expected
+
+
+BASE_LOADER = """\
+from torch.utils.data import DataLoader
+
+
+class BaseLoader(DataLoader):
+    def __init__(self, dataset, batch_size, shuffle, num_workers):
+        self.options = {
+            "dataset": dataset,
+            "batch_size": batch_size,
+            "shuffle": shuffle,
+            "num_workers": num_workers,{pinned}
+        }
+        super().__init__(**self.options)
+"""
+DERIVED_LOADER = """\
+from base_loader import BaseLoader
+from torchvision import datasets
+
+
+class FolderLoader(BaseLoader):
+    def __init__(self, folder, batch_size, shuffle=True, num_workers=4):
+        super().__init__(datasets.ImageFolder(folder), batch_size, shuffle, num_workers)
+"""
+ARCHITECTURES = """\
+import torchvision
+from torch import nn
+
+
+class Classifier(nn.Module):
+    def __init__(self, classes=10):
+        super().__init__()
+        self.network = torchvision.models.resnet50(num_classes=classes)
+
+    def forward(self, images):
+        return self.network(images)
+"""
+CONFIGURATION = """\
+import json
+
+
+class Configuration:
+    def __init__(self, path):
+        with open(path) as file:
+            self.content = json.load(file)
+
+    def make(self, name, module, *args, **options):
+        options.update(self.content[name]["args"])
+        return getattr(module, self.content[name]["type"])(*args, **options)
+"""
+TRAINER = """\
+class Trainer:
+    def __init__(self, model, criterion, optimizer, device, loader):
+        self.model, self.criterion, self.optimizer = model, criterion, optimizer
+        self.device = device
+        self.loader = loader
+
+    def train(self):
+        for epoch in range(90):
+            for images, labels in self.loader:
+                images, labels = images.to(self.device), labels.to(self.device)
+                self.optimizer.zero_grad()
+                loss = self.criterion(self.model(images), labels)
+                loss.backward()
+                self.optimizer.step()
+"""
+TRAINING = """\
+import sys
+
+import architectures
+import derived_loader
+import torch
+from configuration import Configuration
+from trainer import Trainer
+
+
+def main(config):
+    loader = config.make("loader", {loaders})
+    device = torch.device("cuda")
+    model = config.make("arch", architectures).to(device)
+    optimizer = config.make("optimizer", torch.optim, model.parameters())
+    Trainer(model, torch.nn.functional.cross_entropy, optimizer, device, loader).train()
+
+
+main(Configuration(sys.argv[1]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("pinned", "loaders", "unpinned", "blocking"),
+    [
+        ("", "derived_loader", [12], []),
+        ('\n            "pin_memory": True,', "derived_loader", [], [10]),
+        ("", "architectures", [], []),  # makes no loader
+        ("", "torch.utils.data", [], []),  # a module of a library
+    ],
+)
+def test_a_factory_makes_the_loader_of_a_class_that_it_takes_from_a_module(
+    tmp_path: Path, pinned: str, loaders: str, unpinned: list[int], blocking: list[int]
+) -> None:
+    files = {
+        "base_loader": BASE_LOADER.replace("{pinned}", pinned),
+        "derived_loader": DERIVED_LOADER,
+        "architectures": ARCHITECTURES,
+        "configuration": CONFIGURATION,
+        "trainer": TRAINER,
+        "training": TRAINING.replace("{loaders}", loaders),
+    }
+    assert rows_of(tmp_path, files, "base_loader", "TL102") == unpinned
+    assert rows(tmp_path, "trainer", "TL204") == blocking
+    assert rows(tmp_path, "trainer", "TL301") == [12]

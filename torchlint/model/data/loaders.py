@@ -28,8 +28,8 @@ class Loaders(ForestFact):
     def calls(self) -> list[Call]:
         """The calls that make loaders, in order, with the parameters of ``DataLoader``."""
         found = [*self._forest.calls(DATA_LOADER)]
-        for made in self._forest.constructor_calls(DATA_LOADER) if self._derived else ():
-            derived = self.of(made.node)
+        for made in self._constructor_calls:
+            derived = self.of(made)
             if derived is not None and derived.is_of_derived_class:
                 found.append(derived)
         found += self.made_by
@@ -41,11 +41,19 @@ class Loaders(ForestFact):
     def made_by(self) -> dict[Call, list[cst.Call]]:
         """By call of ``super().__init__`` in a class of loaders the calls that make its objects."""
         found: dict[Call, list[cst.Call]] = {}
-        for made in self._forest.constructor_calls(DATA_LOADER) if self._derived else ():
-            loader = self.of(made.node)
-            if loader is not None and loader.node is not made.node:
-                found.setdefault(loader, []).append(made.node)
+        for made in self._constructor_calls:
+            for loader in self._all_of(made):
+                if loader.node is not made:
+                    found.setdefault(loader, []).append(made)
         return found
+
+    @cached_property
+    def _constructor_calls(self) -> list[cst.Call]:
+        """The calls of classes of loaders, and those of factories of their objects."""
+        if not self._derived:
+            return []
+        named = [call.node for call in self._forest.constructor_calls(DATA_LOADER)]
+        return [*dict.fromkeys((*named, *self._forest.definitions.registries.factory_calls))]
 
     def creating_calls(self, loader: Call) -> list[Call]:
         """The calls that create the objects of ``loader``: itself, or those of the class whose constructor it is in."""
@@ -61,16 +69,23 @@ class Loaders(ForestFact):
     def of(self, node: cst.Call) -> Call | None:
         """``node``, which makes a loader, as a call of ``DataLoader``; None if its class does more than that.
 
-        Where the class chooses the arguments, it is the call of ``super().__init__`` that passes them.
+        Where the class chooses the arguments, it is the call of ``super().__init__`` that passes them. None if there
+        are several such calls, as ``node`` makes an object of one of several classes.
         """
+        found = self._all_of(node)
+        return found[0] if len(found) == 1 else None
+
+    def _all_of(self, node: cst.Call) -> list[Call]:
+        """The calls of ``DataLoader``, or of its constructor, by one of which ``node`` makes a loader."""
         if self._forest.name_of(node.func) == DATA_LOADER:
-            return self._forest.call(node, DATA_LOADER)
+            return [self._forest.call(node, DATA_LOADER)]
         classes = self._classes_of(node)
         if not classes:
-            return self._forest.call(node, DATA_LOADER) if self._is_chosen(node) else None
+            return [self._forest.call(node, DATA_LOADER)] if self._is_chosen(node) else []
         if all(map(self._is_transparent, classes)):
-            return Call(node, DATA_LOADER, self._forest.keywords, is_of_derived_class=True)
-        return self._base_call(classes[0]) if len(classes) == 1 else None
+            return [Call(node, DATA_LOADER, self._forest.keywords, is_of_derived_class=True)]
+        above = [self._base_call(item) for item in classes]
+        return [*{call.node: call for call in above if call is not None}.values()] if all(above) else []
 
     def restarts_workers(self, loader: Call) -> bool:
         """Whether the workers of a loader exit after each pass, as the class of the loader does not keep them."""
@@ -85,8 +100,13 @@ class Loaders(ForestFact):
         return self._forest.name_of(node.func) is None and self._forest.definitions.makes_loader(node)
 
     def _classes_of(self, node: cst.Call) -> list[cst.ClassDef]:
-        """The classes of the program that ``node`` makes an object of; empty if it may do anything else."""
+        """The classes of the program that ``node`` makes an object of; empty if it may do anything else.
+
+        Of a factory that takes them from a module by name, ``config.init_obj("loader", loaders)``, those of loaders.
+        """
         definitions = self._forest.definitions
+        if node in definitions.registries.factory_calls:
+            return [item for item in definitions.registries.factory_calls[node] if item in self._derived]
         made = definitions.called(node, self._forest.values)
         if self._is_chosen(node):
             made = [found for item in definitions.choices(node.func) for found in definitions.named(item)]

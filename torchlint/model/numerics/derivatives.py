@@ -30,6 +30,13 @@ _ELEMENTWISE = frozenset(
     "contiguous".split()
 )
 
+#: What they may call if they only gather tensors of all processes.
+_GATHERING = frozenset(
+    "all_gather all_reduce broadcast reduce_scatter get_rank get_world_size is_initialized empty_like cat stack chunk "
+    "unbind range tuple list".split()
+)
+_ANY_DTYPE = _ELEMENTWISE | _GATHERING
+
 
 class Derivatives(ForestFact):
     """Answers for one forest."""
@@ -89,11 +96,11 @@ class Derivatives(ForestFact):
         return all(isinstance(name, cst.Name) and not _WEIGHTS.search(name.value) for name in names)
 
     def _is_elementwise(self, definition: cst.ClassDef) -> bool:
-        """Whether an autograd function works in any dtype: a reversed gradient, a sign with a straight-through one."""
+        """Whether an autograd function works in any dtype: a reversed gradient, a straight-through one, a gathering."""
         if self._tree.inside(definition, cst.MatrixMultiply):
             return False
         return all(
-            called_name(call) in _ELEMENTWISE
+            called_name(call) in _ANY_DTYPE
             and (self._forest.name_of(call.func) or "torch").partition(".")[0] in ("torch", "builtins")
             for call in self._tree.calls_in(definition.body)
         )

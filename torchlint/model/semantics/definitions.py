@@ -57,7 +57,7 @@ class Definitions(Classes):
         self._passed_functions = PassedFunctions(tree, names, self.items, self.arguments, self)
         self.partials = Partials(names, self)
         self._families = Families(tree, names, self)
-        self._registries = Registries(tree, names, self)
+        self.registries = Registries(tree, names, self, self.arguments)
         self._callers: dict[cst.CSTNode, Callers] = {}
         self._reachable: dict[cst.CSTNode, list[cst.FunctionDef | cst.ClassDef]] = {}
         #: By function the scopes that bind it, and the names they bind it to.
@@ -104,9 +104,9 @@ class Definitions(Classes):
 
     def _find_reachable(self, func: cst.CSTNode, values: Evaluator) -> list[cst.FunctionDef | cst.ClassDef]:
         if isinstance(func, cst.Name):
-            return self.named(func) or self._registries.picked(func) or self._handed(func, values)
+            return self.named(func) or self.registries.picked(func) or self._handed(func, values)
         if isinstance(func, (cst.Call, cst.Subscript)):  # `getattr(models, name)()`, `get_trainer(name)(model)`
-            return self._registries.picked(func) or self._kept(values.of(func), (cst.FunctionDef, cst.ClassDef))
+            return self.registries.picked(func) or self._kept(values.of(func), (cst.FunctionDef, cst.ClassDef))
         if isinstance(func, cst.Attribute):
             if self._names.members(func):
                 return self.named(func)
@@ -215,7 +215,7 @@ class Definitions(Classes):
                 complete = False
         else:
             found = self._function_callers(function)
-            picking = self._registries.calls_of(function)
+            picking = self.registries.calls_of(function)
             handed = self._passed_functions.calls_of(self._homes_of(function), values)
             calls = [*dict.fromkeys((*found.calls, *picking, *handed))]
             complete = found.complete and not picking
@@ -232,7 +232,7 @@ class Definitions(Classes):
         known = (owner.name.value, *sorted(self._links.aliases.get(owner, ())))
         named = (call for name in known for call in self._tree.calls_named(name))
         calls = [call for call in named if owner in self.named(call.func)]
-        others = (*self._calls_by_own_class.get(owner, ()), *self._registries.calls_of(owner))
+        others = (*self._calls_by_own_class.get(owner, ()), *self.registries.calls_of(owner))
         return [*dict.fromkeys((*calls, *others))]
 
     @cached_property

@@ -7,12 +7,13 @@ from functools import cached_property
 
 import libcst as cst
 
+from torchlint.model.semantics.arguments import Arguments
 from torchlint.model.semantics.classes import Classes, defined
 from torchlint.model.semantics.name_patterns import ANY, matches, pattern_of
 from torchlint.model.semantics.names import Names, Variable
 from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.calls import keywords_of
-from torchlint.model.syntax.parameters import is_static, parameters_of, positional_parameters
+from torchlint.model.syntax.parameters import is_static, owner_of, parameters_of, positional_parameters
 from torchlint.model.syntax.scopes import Scope
 from torchlint.model.syntax.tree import Tree
 
@@ -27,10 +28,11 @@ _Definition = cst.FunctionDef | cst.ClassDef
 class Registries:
     """Answers for one forest."""
 
-    def __init__(self, tree: Tree, names: Names, classes: Classes) -> None:
+    def __init__(self, tree: Tree, names: Names, classes: Classes, arguments: Arguments) -> None:
         self._tree = tree
         self._names = names
         self._classes = classes
+        self._arguments = arguments
         self._picked: dict[cst.CSTNode, list[_Definition]] = {}
         self._taken_by_name: dict[Variable, dict[_Definition, None]] = {}
 
@@ -49,6 +51,59 @@ class Registries:
     def calls_of(self, definition: _Definition) -> list[cst.Call]:
         """The calls that may run a function or class which they take from its module by name."""
         return self._calls.get(definition, [])
+
+    def made_by(self, call: cst.Call, function: cst.FunctionDef) -> list[cst.ClassDef]:
+        """The classes of which ``call`` of a factory makes an object: ``config.init_obj("arch", models)``.
+
+        A factory is a function that returns an object of a class that it takes by name from a module which it is
+        given: ``return getattr(module, name)(**options)``. Empty for other functions, and for modules of libraries.
+        """
+        factory = self._factories.get(function)
+        if factory is None:
+            return []
+        param, taken = factory
+        passed = self._arguments.of(call, function, param)
+        return [item for item in self._classes_in(passed) if item in self.picked(taken)] if passed is not None else []
+
+    @cached_property
+    def factory_calls(self) -> dict[cst.Call, list[cst.ClassDef]]:
+        """The calls that may be of factories, with the classes of which they make an object."""
+        found = {
+            call: self.made_by(call, function)
+            for function in self._factories
+            for call in self._tree.calls_named(function.name.value)
+        }
+        return {call: classes for call, classes in found.items() if classes}
+
+    @cached_property
+    def _factories(self) -> dict[cst.FunctionDef, tuple[cst.Param, cst.Call]]:
+        """By factory the parameter for the module, and the call that takes the class."""
+        found: dict[cst.FunctionDef, tuple[cst.Param, cst.Call]] = {}
+        for taken in self._tree.calls_named("getattr"):
+            made = self._tree.parent(taken)
+            if not isinstance(made, cst.Call) or made.func is not taken:
+                continue
+            function = self._tree.function_of(made)
+            param = self._names.parameter(taken.args[0].value) if taken.args and not taken.args[0].star else None
+            if param is None or not isinstance(self._tree.parent(made), cst.Return) or not self.picked(taken):
+                continue
+            if function is not None and owner_of(self._tree, param) is function:
+                found[function] = (param, taken)
+        return found
+
+    def _given(self, param: cst.Param) -> Iterator[cst.ClassDef]:
+        """The classes of the modules that the calls of a function pass for a parameter."""
+        function = owner_of(self._tree, param)
+        if function is None:
+            return
+        for call in self._tree.calls_named(function.name.value):
+            passed = self._arguments.of(call, function, param)
+            if passed is not None:
+                yield from self._classes_in(passed)
+
+    def _classes_in(self, module: cst.BaseExpression) -> list[cst.ClassDef]:
+        """The public classes that a module of the project defines."""
+        return [item for item in _members(self._names.modules(module), ANY) if isinstance(item, cst.ClassDef)]
 
     @cached_property
     def _calls(self) -> dict[_Definition, list[cst.Call]]:
@@ -89,7 +144,10 @@ class Registries:
                 yield from _members(self._dictionary(node.value), pattern_of(index.value))
         elif isinstance(node, cst.Call) and isinstance(node.func, cst.Name) and not any(arg.star for arg in node.args):
             name = self._names.resolve(node.func) if node.func.value in ("getattr", "eval") else None
-            if name == "builtins.getattr" and len(node.args) > 1:
+            param = self._names.parameter(node.args[0].value) if node.args else None
+            if name == "builtins.getattr" and len(node.args) > 1 and param is not None:
+                yield from self._given(param)
+            elif name == "builtins.getattr" and len(node.args) > 1:
                 yield from _members(self._names.modules(node.args[0].value), pattern_of(node.args[1].value))
             elif name == "builtins.eval" and len(node.args) == 1:
                 *parts, last = pattern_of(node.args[0].value).split(".")

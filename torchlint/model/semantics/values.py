@@ -40,6 +40,7 @@ from torchlint.model.semantics.value import (
     is_settled,
     iterated,
     join,
+    join_items,
     numbers_batches,
     unpacked,
 )
@@ -339,6 +340,9 @@ class Values:
                 if passed and "__iter__" in self._tree.scopes[definition].bindings:
                     return passed
             return replace(made, origins=frozenset({node}))
+        by_name = self._definitions.registries.made_by(node, definition)
+        if by_name:
+            return join_items(self._call_of_definition(node, item) for item in by_name)
         same = self.handed_back.same(node, definition, self)
         if same is not None:
             return self.of(same)  # whatever other calls pass
@@ -348,8 +352,7 @@ class Values:
         if not returned and not returned.shapes and handed is not None:
             moves = [moved_to(move, self) for move in replaced]
             returned = replace(self.of(handed), device=next((device for device in moves if device), None))
-        is_cycle = not returned and definition.name.value == "cycle"
-        return self._passed_through(node) if is_cycle else returned
+        return self._passed_through(node) if not returned and definition.name.value == "cycle" else returned
 
     def returned(self, function: cst.FunctionDef, reached: Returned | None = None) -> Value:
         """What calling ``function`` gives: its returns, all or those that are reached, or an iterable of its yields."""
@@ -371,9 +374,7 @@ class Values:
                 definition = value.definition
         if definition is not None:
             return self.instance(definition)
-        if name is None:
-            return UNKNOWN
-        return instance_by_name(name)
+        return UNKNOWN if name is None else instance_by_name(name)
 
     def instance(self, definition: cst.ClassDef) -> Value:
         """What an instance of a class of the file is."""

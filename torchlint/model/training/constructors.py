@@ -64,6 +64,8 @@ class Constructors(ForestFact):
             return self._constructors(node.args[0].value, path, depth - 1) if node.args else None
         if isinstance(func, cst.Attribute) and name is None and func.attr.value in KEEPING_MODE:
             return self._constructors(func.value, path, depth - 1)
+        if node in self._definitions.registries.factory_calls:
+            return frozenset({node})
         definitions = self._definitions.called(node, self._values)
         if definitions:
             found: list[frozenset[cst.Call] | None] = []
