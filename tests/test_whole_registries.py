@@ -374,3 +374,16 @@ def test_a_factory_makes_the_loader_of_a_class_that_it_takes_from_a_module(
     assert rows_of(tmp_path, files, "base_loader", "TL102") == unpinned
     assert rows(tmp_path, "trainer", "TL204") == blocking
     assert rows(tmp_path, "trainer", "TL301") == [12]
+
+
+def test_a_network_of_a_factory_whose_class_is_not_seen_is_not_taken_for_a_tiny_one(tmp_path: Path) -> None:
+    files = {
+        "base_loader": BASE_LOADER.replace("{pinned}", ""),
+        "derived_loader": DERIVED_LOADER,
+        "configuration": CONFIGURATION,
+        "trainer": TRAINER,
+        "training": TRAINING.replace("import architectures", "import zoo.networks as architectures").replace(
+            "{loaders}", "derived_loader"
+        ),
+    }
+    assert rows_of(tmp_path, files, "trainer", "TL301") == [12]

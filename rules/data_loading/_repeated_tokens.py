@@ -22,7 +22,7 @@ from ._tokenizing import Tokenizing
 
 #: Words of a place whose texts differ from epoch to epoch, or are made by a network.
 _CHANGES = re.compile(
-    r"random|choice|shuffl|augment|perturb|dropout|generate\(|decode\(|sample\(|noise|images?\b|pixel"
+    r"random|choice|shuffl|augment|perturb|dropout|generate\(|decode\(|sample\(|noise|(image|video)s?\b|pixel"
 )
 _ENCODES = frozenset({"encode", "encode_plus", "batch_encode_plus", "tokenize", "__call__"})
 

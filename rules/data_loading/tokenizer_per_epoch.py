@@ -29,8 +29,8 @@ class TokenizerPerEpoch(Rule):
     have no worker processes, if the program trains on a GPU for several epochs.
 
     Not reported are texts that differ from epoch to epoch or that a network generates, prompts and separators, calls
-    and loops that also process images, whose captions are often chosen at random, and loaders with workers, which
-    tokenize while the GPU computes.
+    and loops that also process images or videos, whose captions are often chosen at random, and loaders with workers,
+    which tokenize while the GPU computes.
 
     ## Why it is slow
     The GPU waits while the tokenizer runs, at every batch. The tokens of a text are the same at each epoch, so that all

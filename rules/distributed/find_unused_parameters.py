@@ -37,9 +37,9 @@ class FindUnusedParameters(Rule):
     and of Lightning's `DDPStrategy`, and `ddp_find_unused_parameters=True` of `transformers.TrainingArguments`.
 
     Not reported: calls with a comment, which may give the reason; with `static_graph=True`, or options that are not
-    seen; programs that only evaluate; and files in whose words there are signs that some steps leave out parameters:
-    mixtures of experts, dropped layers, several tasks, discriminators, searches of an architecture, layers that are
-    frozen for a while.
+    seen; networks that are only evaluated; and files in whose words there are signs that some steps leave out
+    parameters: mixtures of experts, dropped layers, several tasks, discriminators, searches of an architecture, layers
+    that are frozen for a while.
 
     ## Why it is slow
     After each forward pass the wrapper walks the autograd graph on the CPU to find the parameters that the loss does
@@ -86,7 +86,7 @@ class FindUnusedParameters(Rule):
                 continue
             if argument.node is None or module.comment_on(call.node):
                 continue
-            if call.name == _WRAPPER and _only_evaluates(module):
+            if call.name == _WRAPPER and (_only_evaluates(module) or _is_evaluated(module, call)):
                 continue
             yield self.diagnostic(
                 module,
@@ -105,6 +105,30 @@ def _only_evaluates(module: Module) -> bool:
     if ".eval()" not in module.own_text:
         return False
     return not any(module.tree.root_of(call) in module.related for call in module.fact(Gradients).backwards)
+
+
+def _is_evaluated(module: Module, call: Call) -> bool:
+    """Whether the function that wraps a network puts it into evaluation mode in its next statement."""
+    import libcst as cst
+
+    from torchlint.model.syntax.dotted import dotted_name
+
+    function, wrapped = module.function_of(call.node), module.tree.statement_of(call.node)
+    if function is None or not isinstance(wrapped, cst.Assign):
+        return False
+    names = {dotted_name(item.target) for item in wrapped.targets}
+    statements = function.body.body
+    places = [place for place, item in enumerate(statements) if module.tree.within(call.node, item)]
+    following = statements[places[0] + 1 : places[0] + 2] if places else ()
+    return any(
+        isinstance(switch.func, cst.Attribute)
+        and switch.func.attr.value == "eval"
+        and dotted_name(switch.func.value) in names
+        and isinstance(module.tree.parent(switch), cst.Expr)
+        and isinstance(item, cst.SimpleStatementLine)
+        for item in following
+        for switch in module.tree.calls_in(item)
+    )
 
 
 def _fix(module: Module, call: Call, keyword: str) -> Fix | None:

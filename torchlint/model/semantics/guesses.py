@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cached_property
 
 import libcst as cst
@@ -11,6 +12,7 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.network_names import NETWORK_NAMES, names_function, names_network
 from torchlint.model.semantics.value import UNKNOWN, Value
 from torchlint.model.syntax.dotted import dotted_name, last_name, last_part
+from torchlint.model.syntax.scopes import Binding
 from torchlint.model.syntax.tree import Tree
 
 #: How the name of a class ends that a program picks.
@@ -37,6 +39,12 @@ class Guesses:
         if text not in self._known:
             self._known[text] = self._find(text)
         return self._known[text]
+
+    def of_bound(self, text: str, bindings: Iterable[Binding]) -> Value:
+        """A guess from a name that these bindings bind; none for a method: ``encoder = vocabulary.get_index``."""
+        given = [item.value for item in bindings if item.value is not None and not item.path]
+        is_method = all(isinstance(value, cst.Attribute) and names_function(value.attr.value) for value in given)
+        return UNKNOWN if given and is_method else self.of(text)
 
     def _find(self, text: str) -> Value:
         used = self._used_as(text)

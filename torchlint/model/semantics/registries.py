@@ -65,6 +65,10 @@ class Registries:
         passed = self._arguments.of(call, function, param)
         return [item for item in self._classes_in(passed) if item in self.picked(taken)] if passed is not None else []
 
+    def is_factory(self, function: cst.FunctionDef) -> bool:
+        """Whether a function returns an object of a class that it takes by name from a module which it is given."""
+        return function in self._factories
+
     @cached_property
     def factory_calls(self) -> dict[cst.Call, list[cst.ClassDef]]:
         """The calls that may be of factories, with the classes of which they make an object."""

@@ -217,7 +217,7 @@ class Values:
         if not (found or found.shapes) and any(
             item.kind in (BindingKind.ASSIGN, BindingKind.FOR, BindingKind.WITH) for item in reached
         ):
-            hint = self._guesses.of(name)
+            hint = self._guesses.of_bound(name, reached)
             if hint.kind is not Kind.LOADER or all(b.kind in (BindingKind.ASSIGN, BindingKind.WITH) for b in reached):
                 moves = [moved_to(b.value, self) for b in reached if isinstance(b.value, cst.Call) and not b.path]
                 return replace(hint, device=next((device for device in moves if device), None))

@@ -72,6 +72,8 @@ class Constructors(ForestFact):
             for definition in definitions:
                 if isinstance(definition, cst.ClassDef):
                     found.append(frozenset({node}))
+                elif self._definitions.registries.is_factory(definition):
+                    found.append(None)  # of a class that is not seen
                 else:
                     for item in self._definitions.returns(definition):
                         found.append(self._constructors(item, path, depth - 1))
