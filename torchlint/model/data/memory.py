@@ -9,6 +9,7 @@ from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import UNKNOWN
+from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.dotted import index_of, is_attribute_of_self
 from torchlint.model.syntax.parameters import parameters_of
 
@@ -49,6 +50,10 @@ _CONVERTERS = (
 _FILES = frozenset(
     {"h5py.File", "zarr.open", "zarr.open_group", "zarr.open_array", "tables.open_file", "netCDF4.Dataset"}
 )
+#: Functions that give the whole content of a file.
+_LOADING = frozenset({"torch.load", "numpy.load", "pickle.load", "joblib.load"})
+#: A part of a file is followed through so many names and indices: ``train, val = data["splits"]``.
+_STEPS = 6
 #: Functions that compute with a few numbers, such as a rotation of points.
 _ARITHMETIC = ("math.", "random.", "torch.matmul")
 
@@ -100,9 +105,19 @@ class Memory(ForestFact):
         )
 
     def _is_loaded_whole(self, dataset: cst.BaseExpression | None) -> bool:
-        """Whether the dataset is the content of one file: ``torch.load("items.pt")``."""
+        """Whether the dataset is the content of one file, or a part of it: ``torch.load("items.pt")["train"]``."""
         made = [self._forest.name_of(call.func) for call in self._forest.fact(Datasets).constructions(dataset)]
-        return bool(made) and all(name in ("torch.load", "numpy.load", "pickle.load", "joblib.load") for name in made)
+        return (bool(made) and all(name in _LOADING for name in made)) or self._is_part_of_file(dataset)
+
+    def _is_part_of_file(self, dataset: cst.BaseExpression | None) -> bool:
+        node = dataset
+        for _ in range(_STEPS):
+            if isinstance(node, cst.Subscript):
+                node = node.value
+            elif isinstance(node, cst.Name):
+                given = self._forest.values.reaching.only(node)
+                node = given.value if given is not None and given.kind is BindingKind.ASSIGN else None
+        return isinstance(node, cst.Call) and self._forest.name_of(node.func) in _LOADING
 
     def _is_handful(self, definition: cst.ClassDef) -> bool:
         """Whether the class says that it has only a few items: ``def __len__(self): return 4``."""
