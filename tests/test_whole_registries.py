@@ -387,3 +387,44 @@ def test_a_network_of_a_factory_whose_class_is_not_seen_is_not_taken_for_a_tiny_
         ),
     }
     assert rows_of(tmp_path, files, "trainer", "TL301") == [12]
+
+
+VALIDATION = """
+    def for_validation(self):
+        return DataLoader(**self.options)
+"""
+
+
+def test_a_factory_makes_no_object_of_a_base_class(tmp_path: Path) -> None:
+    training = TRAINING.replace("{loaders}", "derived_loader").replace(", device, loader)", ", device, validation)")
+    files = {
+        "base_loader": BASE_LOADER.replace("{pinned}", "") + VALIDATION,
+        "derived_loader": DERIVED_LOADER,
+        "architectures": ARCHITECTURES,
+        "configuration": CONFIGURATION,
+        "trainer": TRAINER,
+        "training": training.replace(
+            '    device = torch.device("cuda")\n',
+            '    device = torch.device("cuda")\n    validation = loader.for_validation()\n',
+        ),
+    }
+    assert rows_of(tmp_path, files, "base_loader", "TL102") == [15]  # the method of the only class left
+
+
+@pytest.mark.parametrize(
+    ("default", "given", "expected"), [("False", "", [12]), ("False", ", pin", []), ("True", "", [])]
+)
+def test_what_a_factory_passes_is_not_seen(tmp_path: Path, default: str, given: str, expected: list[int]) -> None:
+    base = BASE_LOADER.replace("num_workers):", f"num_workers, pin={default}):")
+    files = {
+        "base_loader": base.replace("{pinned}", '\n            "pin_memory": pin,'),
+        "derived_loader": DERIVED_LOADER.replace("num_workers=4)", "num_workers=4, pin=False)").replace(
+            "num_workers)\n", f"num_workers{given})\n"
+        ),
+        "architectures": ARCHITECTURES,
+        "configuration": CONFIGURATION,
+        "trainer": TRAINER,
+        "training": TRAINING.replace("{loaders}", "derived_loader"),
+    }
+    found = rows_of(tmp_path, files, "base_loader", "TL102")
+    assert [row - 1 for row in found] == expected  # a row further: the option

@@ -151,6 +151,8 @@ class Definitions(Classes):
 
     def _made_by(self, call: cst.Call, values: Evaluator) -> Sequence[cst.FunctionDef | cst.ClassDef]:
         """The functions or classes that a call of a constructor runs; for a copy the class of the original."""
+        if call in self.registries.factory_calls:
+            return self.registries.factory_calls[call]
         if call.args and self._names.resolve(call.func) in COPIES:
             copied = values.of(call.args[0].value).definition
             return [] if copied is None else [copied]

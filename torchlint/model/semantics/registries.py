@@ -106,14 +106,17 @@ class Registries:
                 yield from self._classes_in(passed)
 
     def _classes_in(self, module: cst.BaseExpression) -> list[cst.ClassDef]:
-        """The public classes that a module of the project defines."""
-        return [item for item in _members(self._names.modules(module), ANY) if isinstance(item, cst.ClassDef)]
+        """The public classes that a module of the project defines or imports, without the bases of others."""
+        found = [item for item in _members(self._names.modules(module), ANY) if isinstance(item, cst.ClassDef)]
+        bases = {base for item in found for base in self._classes.lineage(item)[1:]}
+        return [item for item in found if item not in bases]
 
     @cached_property
     def _calls(self) -> dict[_Definition, list[cst.Call]]:
         found: dict[_Definition, list[cst.Call]] = {}
+        in_factories = {taken for _, taken in self._factories.values()}  # they pass what is not seen
         for call in self._tree.calls:
-            for definition in self.picked(call.func):
+            for definition in self.picked(call.func) if call.func not in in_factories else ():
                 found.setdefault(definition, []).append(call)
         return found
 
