@@ -28,8 +28,10 @@ from torchlint.model.tensors.returned_tensors import ReturnedTensors
 
 #: Methods that may move a tensor to another device.
 _MOVING = frozenset({"to", "cuda", "type", "type_as"})
-#: Functions whose result has some of the values that they are given.
-_PARTS = frozenset({"triu", "tril"})
+#: Functions whose result has some of the values that they are given, or all in another form.
+_FORMS = frozenset(
+    "triu tril flatten reshape unsqueeze squeeze transpose t swapaxes permute movedim flip roll tile clone".split()
+)
 #: Functions of torch that give the data of an array, functions that give another form of an array or join several, and
 #: methods of arrays that give another form of one.
 _OF_ARRAYS = LEGACY | {"from_numpy", "tensor", "as_tensor"}
@@ -99,9 +101,9 @@ class NewTensors(ForestFact):
             if len(given) != 1 or has_device(node):
                 return None
             return self._of_array(given[0]) or (self._new(given[0], held=held) if last in LEGACY else None)
-        if last in _PARTS:
+        if last in _FORMS:
             made = self._new(given[0], held=held)
-            return None if made is None else replace(made, expanded=False)
+            return None if made is None else replace(made, expanded=made.expanded and last not in COPYING)
         if last in JOINING:
             return self._computed(joined_items(given), held)
         return self._computed(given, held) if last in COMPUTING and len(given) == len(node.args) else None
