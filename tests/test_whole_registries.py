@@ -351,6 +351,18 @@ main(Configuration(sys.argv[1]))
 """
 
 
+def template(pinned: str = "", loaders: str = "derived_loader") -> dict[str, str]:
+    """A program whose loader, network and optimizer a factory makes."""
+    return {
+        "base_loader": BASE_LOADER.replace("{pinned}", pinned),
+        "derived_loader": DERIVED_LOADER,
+        "architectures": ARCHITECTURES,
+        "configuration": CONFIGURATION,
+        "trainer": TRAINER,
+        "training": TRAINING.replace("{loaders}", loaders),
+    }
+
+
 @pytest.mark.parametrize(
     ("pinned", "loaders", "unpinned", "blocking"),
     [
@@ -363,29 +375,16 @@ main(Configuration(sys.argv[1]))
 def test_a_factory_makes_the_loader_of_a_class_that_it_takes_from_a_module(
     tmp_path: Path, pinned: str, loaders: str, unpinned: list[int], blocking: list[int]
 ) -> None:
-    files = {
-        "base_loader": BASE_LOADER.replace("{pinned}", pinned),
-        "derived_loader": DERIVED_LOADER,
-        "architectures": ARCHITECTURES,
-        "configuration": CONFIGURATION,
-        "trainer": TRAINER,
-        "training": TRAINING.replace("{loaders}", loaders),
-    }
+    files = template(pinned, loaders)
     assert rows_of(tmp_path, files, "base_loader", "TL102") == unpinned
     assert rows(tmp_path, "trainer", "TL204") == blocking
     assert rows(tmp_path, "trainer", "TL301") == [12]
 
 
 def test_a_network_of_a_factory_whose_class_is_not_seen_is_not_taken_for_a_tiny_one(tmp_path: Path) -> None:
-    files = {
-        "base_loader": BASE_LOADER.replace("{pinned}", ""),
-        "derived_loader": DERIVED_LOADER,
-        "configuration": CONFIGURATION,
-        "trainer": TRAINER,
-        "training": TRAINING.replace("import architectures", "import zoo.networks as architectures").replace(
-            "{loaders}", "derived_loader"
-        ),
-    }
+    files = template()
+    del files["architectures"]
+    files["training"] = files["training"].replace("import architectures", "import zoo.networks as architectures")
     assert rows_of(tmp_path, files, "trainer", "TL301") == [12]
 
 
@@ -396,18 +395,16 @@ VALIDATION = """
 
 
 def test_a_factory_makes_no_object_of_a_base_class(tmp_path: Path) -> None:
-    training = TRAINING.replace("{loaders}", "derived_loader").replace(", device, loader)", ", device, validation)")
-    files = {
-        "base_loader": BASE_LOADER.replace("{pinned}", "") + VALIDATION,
-        "derived_loader": DERIVED_LOADER,
-        "architectures": ARCHITECTURES,
-        "configuration": CONFIGURATION,
-        "trainer": TRAINER,
-        "training": training.replace(
+    files = template()
+    files["base_loader"] += VALIDATION
+    files["training"] = (
+        files["training"]
+        .replace(", device, loader)", ", device, validation)")
+        .replace(
             '    device = torch.device("cuda")\n',
             '    device = torch.device("cuda")\n    validation = loader.for_validation()\n',
-        ),
-    }
+        )
+    )
     assert rows_of(tmp_path, files, "base_loader", "TL102") == [15]  # the method of the only class left
 
 
@@ -415,16 +412,12 @@ def test_a_factory_makes_no_object_of_a_base_class(tmp_path: Path) -> None:
     ("default", "given", "expected"), [("False", "", [12]), ("False", ", pin", []), ("True", "", [])]
 )
 def test_what_a_factory_passes_is_not_seen(tmp_path: Path, default: str, given: str, expected: list[int]) -> None:
-    base = BASE_LOADER.replace("num_workers):", f"num_workers, pin={default}):")
-    files = {
-        "base_loader": base.replace("{pinned}", '\n            "pin_memory": pin,'),
-        "derived_loader": DERIVED_LOADER.replace("num_workers=4)", "num_workers=4, pin=False)").replace(
-            "num_workers)\n", f"num_workers{given})\n"
-        ),
-        "architectures": ARCHITECTURES,
-        "configuration": CONFIGURATION,
-        "trainer": TRAINER,
-        "training": TRAINING.replace("{loaders}", "derived_loader"),
-    }
+    files = template('\n            "pin_memory": pin,')
+    files["base_loader"] = files["base_loader"].replace("num_workers):", f"num_workers, pin={default}):")
+    files["derived_loader"] = (
+        files["derived_loader"]
+        .replace("num_workers=4)", "num_workers=4, pin=False)")
+        .replace("num_workers)\n", f"num_workers{given})\n")
+    )
     found = rows_of(tmp_path, files, "base_loader", "TL102")
     assert [row - 1 for row in found] == expected  # a row further: the option

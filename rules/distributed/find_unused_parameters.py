@@ -112,6 +112,7 @@ def _is_evaluated(module: Module, call: Call) -> bool:
     import libcst as cst
 
     from torchlint.model.syntax.dotted import dotted_name
+    from torchlint.model.training.mode_switches import ModeSwitches
 
     function, wrapped = module.function_of(call.node), module.tree.statement_of(call.node)
     if function is None or not isinstance(wrapped, cst.Assign):
@@ -121,13 +122,13 @@ def _is_evaluated(module: Module, call: Call) -> bool:
     places = [place for place, item in enumerate(statements) if module.tree.within(call.node, item)]
     following = statements[places[0] + 1 : places[0] + 2] if places else ()
     return any(
-        isinstance(switch.func, cst.Attribute)
-        and switch.func.attr.value == "eval"
-        and dotted_name(switch.func.value) in names
-        and isinstance(module.tree.parent(switch), cst.Expr)
-        and isinstance(item, cst.SimpleStatementLine)
+        switch.evaluation
+        and switch.target in names
+        and isinstance(module.tree.parent(switch.call), cst.Expr)
+        and module.tree.within(switch.call, item)
         for item in following
-        for switch in module.tree.calls_in(item)
+        if isinstance(item, cst.SimpleStatementLine)
+        for switch in module.fact(ModeSwitches).all
     )
 
 

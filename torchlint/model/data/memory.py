@@ -110,6 +110,7 @@ class Memory(ForestFact):
         return (bool(made) and all(name in _LOADING for name in made)) or self._is_part_of_file(dataset)
 
     def _is_part_of_file(self, dataset: cst.BaseExpression | None) -> bool:
+        """``train`` of ``train, val = torch.load("items.pt")["splits"]``."""
         node = dataset
         for _ in range(_STEPS):
             if isinstance(node, cst.Subscript):

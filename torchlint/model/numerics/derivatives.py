@@ -58,7 +58,7 @@ class Derivatives(ForestFact):
         if root not in self._kernels:
             self._kernels[root] = any(
                 "torch.autograd.Function" in self._forest.definitions.base_names(definition)
-                and not self._is_elementwise(definition)
+                and not self._works_in_any_dtype(definition)
                 for definition in self._tree.inside(root, cst.ClassDef)
             )
         return self._kernels[root]
@@ -95,7 +95,7 @@ class Derivatives(ForestFact):
         names = [item.value for item in elements] if elements else [given]
         return all(isinstance(name, cst.Name) and not _WEIGHTS.search(name.value) for name in names)
 
-    def _is_elementwise(self, definition: cst.ClassDef) -> bool:
+    def _works_in_any_dtype(self, definition: cst.ClassDef) -> bool:
         """Whether an autograd function works in any dtype: a reversed gradient, a straight-through one, a gathering."""
         if self._tree.inside(definition, cst.MatrixMultiply):
             return False

@@ -72,12 +72,12 @@ class Registries:
     @cached_property
     def factory_calls(self) -> dict[cst.Call, list[cst.ClassDef]]:
         """The calls that may be of factories, with the classes of which they make an object."""
-        found = {
-            call: self.made_by(call, function)
-            for function in self._factories
-            for call in self._tree.calls_named(function.name.value)
-        }
-        return {call: classes for call, classes in found.items() if classes}
+        found: dict[cst.Call, list[cst.ClassDef]] = {}
+        for function in self._factories:
+            for call in self._tree.calls_named(function.name.value):
+                if classes := self.made_by(call, function):
+                    found[call] = classes
+        return found
 
     @cached_property
     def _factories(self) -> dict[cst.FunctionDef, tuple[cst.Param, cst.Call]]:

@@ -13,7 +13,16 @@ from torchlint.model.semantics.knowledge import PARAMETER
 from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.scopes import Binding, unpacked
-from torchlint.model.tensors.creation import COMPUTING, COPYING, DRAWING, FILLING, JOINING, LEGACY, SAME_EVERYWHERE
+from torchlint.model.tensors.creation import (
+    COMPUTING,
+    COPYING,
+    DRAWING,
+    FILLING,
+    JOINING,
+    LEGACY,
+    SAME_EVERYWHERE,
+    WHOLE,
+)
 from torchlint.model.tensors.host_factories import (
     HostFactories,
     NewTensor,
@@ -28,10 +37,8 @@ from torchlint.model.tensors.returned_tensors import ReturnedTensors
 
 #: Methods that may move a tensor to another device.
 _MOVING = frozenset({"to", "cuda", "type", "type_as"})
-#: Functions whose result has some of the values that they are given, or all in another form.
-_FORMS = frozenset(
-    "triu tril flatten reshape unsqueeze squeeze transpose t swapaxes permute movedim flip roll tile clone".split()
-)
+#: Functions that give another form of a tensor, and get no second one.
+_FORMS = WHOLE - {"repeat_interleave"}
 #: Functions of torch that give the data of an array, functions that give another form of an array or join several, and
 #: methods of arrays that give another form of one.
 _OF_ARRAYS = LEGACY | {"from_numpy", "tensor", "as_tensor"}

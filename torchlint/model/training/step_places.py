@@ -39,12 +39,13 @@ _FORWARD_DEPTH = 3
 _MAX_CALLERS_OF_HELPER = 40
 #: Methods of a network that are run once per batch.
 _FORWARDS = frozenset({"forward", "training_step", "validation_step", "test_step", "predict_step"})
-#: Those that never train.
-_EVALUATING = frozenset({"validation_step", "test_step", "predict_step"})
 #: Base classes of optimizers, whose `step` runs once per batch.
 _OPTIMIZERS = re.compile(r"torch\.optim\.(?!lr_scheduler)")
-#: Names of functions and classes that run after the training.
-_INFERRING = re.compile(r"infer|(^|_)test(_|$)|(^|_)generat(e|ion)$|beam|greedy|decoding|post_?proc", re.IGNORECASE)
+#: Names of functions and classes that run after the training, or next to it.
+_INFERRING = re.compile(
+    r"infer|(^|_)test(_|$)|^(validation|predict)_step$|(^|_)generat(e|ion)$|beam|greedy|decoding|post_?proc",
+    re.IGNORECASE,
+)
 #: ... unless they begin by saying that they train, too: `trainval_inference`, `train_greedy`.
 _TRAINING = re.compile(r"_*train(?!ed)", re.IGNORECASE)
 
@@ -93,8 +94,7 @@ class StepPlaces(ForestFact):
         found = self.of(node, trained=True) or self._in_forward(node, _CALL_DEPTH)
         if found is None or any(self._infers(place) or self._evaluates(place) for place in (node, *found.calls)):
             return None
-        is_hook = isinstance(found.step, cst.FunctionDef) and found.step.name.value in _EVALUATING
-        return None if is_hook else found
+        return found
 
     def _in_forward(self, node: cst.CSTNode, depth: int, inner: cst.FunctionDef | None = None) -> StepPlace | None:
         """The `forward` that runs ``node`` in training; ``inner`` is the last one on the way to its callers."""
