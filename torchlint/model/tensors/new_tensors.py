@@ -208,8 +208,11 @@ class NewTensors(ForestFact):
     def _needs_host(self, call: cst.Call, method: str) -> bool:
         """Whether a method writes values of the host, or casts to a type of the host: ``x.type(torch.ByteTensor)``.
 
-        Or to a type that is not known: ``x.type(dtype)``, ``x.type(other.type())``.
+        Or to a type that is not known: ``x.type(dtype)``, ``x.type(other.type())``. Or whether it repeats elements as
+        often as what may be a tensor of the host says.
         """
+        if method == "repeat_interleave":
+            return not all(self._numbers.is_number(item.value) for item in call.args)
         if method != "type" or len(call.args) != 1:
             return method == "scatter_"
         given = call.args[0].value
