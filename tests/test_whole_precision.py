@@ -161,6 +161,37 @@ def test_script_sets_it_outside_of_functions(place: str, tmp_path: Path) -> None
     assert "TL301" not in codes_of(tmp_path, {"engine": ENGINE, "main": text})
 
 
+FLAGS = {
+    "read": ("config.fp16 = config.fp16 or 'FP16_OPT_LEVEL' in config", True),
+    "passed": ("build(config.fp16)", False),
+    "by keyword": ("build(config, fp16=True)", False),
+    "called": ("config.fp16()", False),
+    "with a format": ("config.fp16 = config.kind is torch.float16", False),
+    "with a conversion": ("return config.network.half() if config.fp16 else config.network", False),
+    "with a library": ("from apex import amp\n    return amp.wrap(config) if config.fp16 else config", False),
+}
+
+
+@pytest.mark.parametrize("name", FLAGS)
+def test_flag_of_another_file_does_nothing_by_itself(name: str, tmp_path: Path) -> None:
+    """It sets the number format if the program has a 16-bit format besides, or if a call is given the flag."""
+    statement, is_float32 = FLAGS[name]
+    options = f"import torch\nfrom builder import build\n\n\ndef prepare(config):\n    {statement}\n"
+    engine = f"from options import prepare\n{ENGINE}"
+    files = {"engine": engine, "main": main_of(setup="prepare(Config())"), "options": options}
+    assert ("TL301" in codes_of(tmp_path, files)) == is_float32
+
+
+def test_format_of_another_program_says_nothing_of_a_flag(tmp_path: Path) -> None:
+    """Only the pretraining script has an autocast; the network of both reads the flag."""
+    net = "import torch\n\n\ndef prepare(config):\n    config.fp16 = 'level' in config\n"
+    pretrain = (
+        "import torch\nfrom net import prepare\nfrom apex import amp\n\nmodel, optimizer = amp.initialize(*make())\n"
+    )
+    files = {"engine": f"from net import prepare\n{ENGINE}", "main": main_of(), "net": net, "pretrain": pretrain}
+    assert "TL301" in codes_of(tmp_path, files)
+
+
 @pytest.mark.parametrize("conversion", [".bfloat16()", ".half()", '.to("cuda", torch.bfloat16)', ".double()"])
 @pytest.mark.parametrize("is_own", [True, False])
 def test_script_converts_the_network(conversion: str, is_own: bool, tmp_path: Path) -> None:

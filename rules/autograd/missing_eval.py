@@ -28,7 +28,8 @@ class MissingEval(Rule):
     Inference is code without gradients, or a function or loop that only evaluates.
 
     Not flagged are networks whose layers are all seen to be independent of the mode (dropout with a rate of 0 is), also
-    if `self.training` selects which of their outputs are returned. Neither is a forward pass that runs repeatedly on
+    if `self.training` selects which of their outputs are returned, or a parameter that is always false adds the batch
+    norm. Neither is a forward pass that runs repeatedly on
     the same input and collects its outputs (Monte Carlo dropout).
 
     ## Why it is slow

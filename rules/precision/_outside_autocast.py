@@ -134,7 +134,7 @@ class OutsideAutocast:
             return False
         autocast = self._autocasts.around(call)
         if autocast is None:  # it is in a caller, or in a variable that has something else without a GPU
-            return self._autocasts.is_on(call) and all(item.enabled is not False for item in self._autocasts.all)
+            return self._autocasts.is_seen_on(call) and all(item.enabled is not False for item in self._autocasts.all)
         is_low = autocast.enabled is not False and autocast.dtype != "torch.float32"
         return is_low and autocast.device in (Device.CUDA, None)
 

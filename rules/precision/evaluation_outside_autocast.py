@@ -18,7 +18,8 @@ class EvaluationOutsideAutocast(Rule):
     teacher, reference or momentum network of such a training step as well, if it is outside of the autocast.
 
     Not reported are networks that enter autocast in their own `forward`, networks and functions that choose a 16-bit
-    or 64-bit format, and code in a `with` statement that may be an autocast.
+    or 64-bit format, and code in a `with` statement that may be an autocast. Neither are programs whose training only
+    enters `autocast()` of an object that is not seen, such as an `accelerator`: it may be off by default.
 
     ## Why it is slow
     The evaluation does not use the 16-bit tensor cores, for which the training was changed, and needs twice the memory

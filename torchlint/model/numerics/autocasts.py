@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -96,26 +97,30 @@ class Autocasts(ForestFact):
 
     def is_on(self, node: cst.CSTNode) -> bool:
         """Whether ``node`` may run under autocast: around it, on its function, or in a caller."""
-        return self._is_on(node, _CALLER_DEPTH)
+        return self._is_on(node, _CALLER_DEPTH, self._is_autocast)
 
-    def _is_on(self, node: cst.CSTNode, depth: int) -> bool:
+    def is_seen_on(self, node: cst.CSTNode) -> bool:
+        """The same, without methods of unknown objects: ``accelerator.autocast()`` may be off by default."""
+        return self._is_on(node, _CALLER_DEPTH, self._is_seen_autocast)
+
+    def _is_on(self, node: cst.CSTNode, depth: int, is_autocast: Callable[[cst.CSTNode], bool]) -> bool:
         function: cst.FunctionDef | None = None
         for above, child in climb(self._forest.tree, node):
-            if type(above) is cst.With and any(self._is_autocast(item.item) for item in above.items):
+            if type(above) is cst.With and any(is_autocast(item.item) for item in above.items):
                 return True
             if type(above) is cst.FunctionDef and child is above.body:
                 function = above
                 break
         if function is None:
             return False
-        if any(self._is_autocast(decorator.decorator) for decorator in function.decorators):
+        if any(is_autocast(decorator.decorator) for decorator in function.decorators):
             return True
         if depth <= 0 or function in self._running:
             return False
         self._running.add(function)
         try:
             callers = self._forest.callers(function).calls
-            return any(self._is_on(call, depth - 1) for call in callers)
+            return any(self._is_on(call, depth - 1, is_autocast) for call in callers)
         finally:
             self._running.discard(function)
 
@@ -126,6 +131,16 @@ class Autocasts(ForestFact):
         if "autocast" in last_name(target):
             return True
         return isinstance(node, (cst.Name, cst.Attribute)) and "autocast" in self._forest.value(node).name
+
+    def _is_seen_autocast(self, node: cst.CSTNode) -> bool:
+        return self._is_autocast(node) and not self._is_out_of_sight(node)
+
+    def _is_out_of_sight(self, node: cst.CSTNode) -> bool:
+        """Whether ``node`` calls a method of an unknown object."""
+        forest = self._forest
+        if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
+            return False
+        return not forest.names.alternatives(node.func) and not forest.definitions.called(node, forest.values)
 
     def _choices(self, target: cst.CSTNode) -> tuple[cst.CSTNode, ...]:
         """``autocast`` and ``nullcontext`` of ``amp = autocast if args.amp else nullcontext``; any other as it is."""

@@ -56,14 +56,14 @@ class PrecisionSettings:
         self._converting: dict[cst.CSTNode, bool] = {}  #: by part of a network
 
     @cached_property
-    def _program(self) -> frozenset[cst.CSTNode]:
+    def program(self) -> frozenset[cst.CSTNode]:
         """The files that count. Scripts that only infer are other programs: what they set is not for the training."""
         links, only_infers = self._module.links, self._module.fact(InferenceScripts).only_infers
         scripts = [script for script in links.scripts(self._module.root) if not only_infers(script)]
         return frozenset({self._module.root}).union(*map(links.program, scripts))
 
     def _counts(self, node: cst.CSTNode) -> bool:
-        return self._tree.root_of(node) in self._program
+        return self._tree.root_of(node) in self.program
 
     @cached_property
     def allows_tf32(self) -> bool:

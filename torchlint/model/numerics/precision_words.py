@@ -39,6 +39,8 @@ _SETTING = re.compile(
 )
 #: Options for automatic mixed precision, which do nothing without one of the others.
 _OPTION = re.compile(r"(?:use|enable|with)_?amp(?:$|_)|amp[_-](?:opt[_-])?(?:level|enabled|dtype|opt|run)")
+#: Flags and options for 16 bits, which do nothing in a program that names no 16-bit format besides.
+_FLAG = re.compile(r"^\W*(?:_?is_|use_|enable_|with_)?_?(?:fp16|bf16)(?:_opt_level)?\W*$")
 #: "precision" is also what a classifier is measured by.
 _METRICS = re.compile(r"recall|f1|metric|average_precision|precision_score|ndcg|precision_at")
 #: Words that may as well name a number: the decimals of a figure, half of a size, an amplitude, the weight of a loss.
@@ -66,10 +68,30 @@ class PrecisionWords:
     def others_set_one(self) -> bool:
         """Whether a word of a related file sets the precision of the program, and not only an option for it.
 
-        Scripts that only infer are other programs: what they set does not matter for the training.
+        Scripts that only infer are other programs: what they set does not matter for the training. Neither does a flag
+        such as ``config.fp16``, if nothing in the program names what it may turn on.
         """
-        found = [word for word in self._words_of_others if _SETTING.search(word)]
-        return any(not _OPTION.search(word) for word in found)
+        found = [word for word in self._words_of_others if _SETTING.search(word) and not _OPTION.search(word)]
+        return any(not _FLAG.search(word) for word in found) or (bool(found) and self._flags_may_act)
+
+    @cached_property
+    def _flags_may_act(self) -> bool:
+        """Whether the program names a 16-bit format by more than flags, or passes a flag to a call."""
+        module, words = self._module, self._module.fact(FormatWords)
+        roots = module.related | module.fact(PrecisionSettings).program
+        spoken = {word for root in roots for word in (*words.in_file(root), *words.in_texts(root))}
+        flags = {word for word in spoken if _FLAG.search(snake_case(word))}
+        if any(_speaks(snake_case(word), False) for word in spoken - flags):
+            return True
+        return any(module.tree.root_of(node) in roots for word in flags for node in self._passed(word))
+
+    def _passed(self, flag: str) -> Iterator[cst.CSTNode]:
+        """Where a flag is an argument or the name of one, or is called: ``Network(fp16=args.fp16)``."""
+        tree = self._module.tree
+        yield from tree.keywords.get(flag, ())
+        for node in (*tree.names.get(flag, ()), *tree.attributes_named(flag)):
+            if isinstance(tree.parent(node), cst.Arg) or tree.is_called(node):
+                yield node
 
     @cached_property
     def allow_tf32_only(self) -> bool:

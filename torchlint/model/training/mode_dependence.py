@@ -53,10 +53,23 @@ class ModeDependence(ForestFact):
                 self._call_depends(call, seen, made)
                 for current in self._definitions.lineage(definition)
                 for call in self._tree.calls_in(current)
+                if not self._is_unreached(call, definition, made)
             )
             or any(self._class_depends(part, seen, ()) for part in self._parts(definition))
             or self._reads_training(definition)
         )
+
+    def _is_unreached(self, call: cst.Call, definition: cst.ClassDef, made: tuple[cst.Call, ...]) -> bool:
+        """Whether ``call`` is in a branch that no call of its method takes: ``if norm:`` with ``norm=False``."""
+        method = self._tree.function_of(call)
+        if not isinstance(method, cst.FunctionDef):
+            return False
+        excludes = self._values.branches.excludes
+        if method.name.value == "__init__":
+            is_own = bool(made) and self._tree.class_of(method) is definition
+            return is_own and excludes(made[-1], method, call)
+        callers = self._definitions.callers(method, self._values)
+        return callers.complete and bool(callers.calls) and all(excludes(item, method, call) for item in callers.calls)
 
     def _parts(self, definition: cst.ClassDef) -> Iterator[cst.ClassDef]:
         """The classes of the networks that a network is given: ``self.encoder = encoder``."""

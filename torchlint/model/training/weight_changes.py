@@ -10,7 +10,7 @@ import libcst as cst
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.program.dispatch import Dispatch
 from torchlint.model.syntax.dotted import dotted_name
-from torchlint.model.training.loops import is_step
+from torchlint.model.training.loops import Loops, is_backward, is_step
 
 #: How many calls down an optimizer is looked for, and how many calls up from a loop with a backward pass.
 _DOWN = 2
@@ -31,23 +31,45 @@ class WeightChanges(ForestFact):
         return any(self._is_below(body, _DOWN) for body in bodies)
 
     def around(self, function: cst.FunctionDef | None) -> bool:
-        """Whether an optimizer is used in ``function``, in the functions around it, or in those that call it."""
+        """Whether an optimizer is used in ``function``, in the functions around it, or in those that call it.
+
+        Apart from loops with a backward pass of their own that such a call is outside of: they use other gradients.
+        """
         if function is None:
             return True  # the rest of a script
+        if self._is_below(function, _DOWN):
+            return True
         waiting: list[tuple[cst.FunctionDef, int]] = [(function, _UP)]
         seen = {function}
         while waiting:
             current, depth = waiting.pop()
-            if self._is_below(current, _DOWN if current is function else 0):
-                return True
             calls = self._forest.fact(Dispatch).callers(current) if depth else ()
-            for above in map(self._forest.function_of, (*calls, current)):
+            if any(map(self._is_next_to, calls)):
+                return True
+            enclosing = self._forest.function_of(current)
+            if enclosing is not None and self._is_below(enclosing, 0):
+                return True
+            for above in (*map(self._forest.function_of, calls), enclosing):
                 if above is not None and above not in seen:
                     seen.add(above)
                     waiting.append((above, depth - 1 if depth else 0))
-            if any(self._forest.function_of(call) is None and self._is_below(call, 0) for call in calls):
-                return True
         return False
+
+    def _is_next_to(self, call: cst.Call) -> bool:
+        """Whether an optimizer is used in the function around ``call``, or for a script in ``call`` itself."""
+        above = self._forest.function_of(call)
+        return self._is_below(call if above is None else above, 0) and any(
+            _uses_optimizer(use) and not self._has_other_gradients(use, call)
+            for use in self._forest.tree.calls_in(call if above is None else above)
+        )
+
+    def _has_other_gradients(self, use: cst.Call, call: cst.Call) -> bool:
+        """Whether ``use`` is in a loop with a backward pass, and ``call`` is outside of that loop."""
+        tree = self._forest.tree
+        return any(
+            not tree.within(call, loop.node) and any(map(is_backward, tree.calls_in(loop.node)))
+            for loop in self._forest.fact(Loops).around(use)
+        )
 
     def _is_below(self, body: cst.CSTNode, depth: int) -> bool:
         known = self._below.get((body, depth))
