@@ -260,6 +260,10 @@ class Project:
             for importer, taken in self._taking(file)
         )
 
+    def taken(self, file: str) -> Mapping[str, frozenset[str]]:
+        """By file that imports a file the names that it takes; ``""`` means the module. All relative to the root."""
+        return self._graph.taken(file)
+
     def takers(self, file: str) -> frozenset[str]:
         """The files whose texts `is_taken` looks at for a file; all relative to the root."""
         return frozenset(importer for importer, _ in self._taking(file))
