@@ -102,9 +102,7 @@ class Uses:
         Without imports, and without the definitions of ``name``.
         """
         starts, text = self._project.facts_of(file).pieces.starts, self._project.text_of(file) or ""
-        for words, (start, end) in zip(
-            self._project.words_of(file), pairwise((*starts, len(text))), strict=True
-        ):
+        for words, (start, end) in zip(self._project.words_of(file), pairwise((*starts, len(text))), strict=True):
             if not concerns(words):
                 continue
             code = code_of(text[start:end])
