@@ -113,3 +113,11 @@ def test_a_module_that_is_loaded_by_its_path_may_use_the_names_that_it_imports(t
 
 def test_what_no_script_may_import_is_reported(tmp_path: Path) -> None:
     assert codes(write(tmp_path, {"losses": LOSSES.format(decorator="")}) / "losses.py") == ["TL206"]
+
+
+def test_an_ignored_file_that_is_imported_may_use_a_class(tmp_path: Path) -> None:
+    (tmp_path / ".gitignore").write_text("models/\n", encoding="utf-8")
+    models = "from losses import Masked\n\nloss = Masked()\n"
+    others = {"models/net": models, "models/__init__": "", "extra": "from models.net import loss\n"}
+    files = {"losses": LOSSES.format(decorator=""), "main": MAIN.format(imported="Used"), **others}
+    assert codes(write(tmp_path, files) / "losses.py") == ["TL206"]

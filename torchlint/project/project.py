@@ -206,6 +206,10 @@ class Project:
         """The facts of a file, given relative to the root."""
         return self._facts(file)
 
+    def imported_by(self, file: str) -> tuple[Imported, ...]:
+        """What a file, given relative to the root, imports, without parsing it."""
+        return self._entries[file].outline.imports
+
     def text_of(self, file: str) -> str | None:
         """The text of a file, given relative to the root."""
         return self._entries[file].text

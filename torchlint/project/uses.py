@@ -86,8 +86,9 @@ class Uses:
         for other in (file, *sorted(takers - {file}), *sorted(self._files - takers - {file})):
             if self._mentions(other, name):
                 return other
-        if self._finder is not None:
-            return self._finder
+        unseen = self._unseen or self._finder
+        if unseen is not None:
+            return unseen
         return self._picker(file, name)
 
     def _mentions(self, file: str, name: str) -> bool:
@@ -108,6 +109,23 @@ class Uses:
             code = code_of(text[start:end])
             if _defined(code) != name and _IMPORT.match(code) is None and concerns(frozenset(_WORD.findall(code))):
                 yield code
+
+    @cached_property
+    def _unseen(self) -> str | None:
+        """A file that imports one which is on disk and not of the project, such as an ignored one."""
+        return next((file for file in sorted(self._files) if any(self._unseen_imports(file))), None)
+
+    def _unseen_imports(self, file: str) -> Iterator[bool]:
+        """By import of a file, whether it is of a file that is on disk and not of the project."""
+        for item in self._project.imported_by(file):
+            folder = self._project.root / file
+            for _ in range(item.level or 1):
+                folder = folder.parent
+            for base in (folder,) if item.level else dict.fromkeys((folder, self._project.root)):
+                module = base.joinpath(*item.module.split("."))
+                names = [module.with_name(f"{module.name}.py")] if item.module else []
+                names += [module / f"{name}.py" for name in ("__init__", *item.names) if name != "*"]
+                yield any(path.is_file() and self._project.file_of(path) is None for path in names)
 
     @cached_property
     def _finder(self) -> str | None:
