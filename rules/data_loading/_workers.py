@@ -221,9 +221,10 @@ def _is_in_self_test(module: Module, value: cst.BaseExpression) -> bool:
 
 def _is_for_inference(module: Module, value: cst.BaseExpression) -> bool:
     """Whether another script, which only infers, assigns ``value``: ``opt.workers = 0`` in ``test.py``."""
-    root = module.tree.root_of(value)
-    is_assigned = isinstance(module.tree.parent(value), (cst.Assign, cst.AnnAssign))
-    return is_assigned and root is not module.root and module.fact(InferenceScripts).only_infers(root)
+    root, scripts = module.tree.root_of(value), module.fact(InferenceScripts)
+    if root is module.root or not isinstance(module.tree.parent(value), (cst.Assign, cst.AnnAssign)):
+        return False
+    return scripts.only_infers(root) or scripts.only_runs(root)
 
 
 def _is_on_a_condition(module: Module, value: cst.BaseExpression) -> bool:
