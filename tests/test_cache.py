@@ -219,6 +219,21 @@ def test_a_file_that_becomes_a_caller_counts(project: Path, capsys: pytest.Captu
     assert output == printed(capsys, "--no-cache")
 
 
+def test_what_a_file_begins_to_use_is_reported_again(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    edit(project, "model.py", "from torch import nn\n", "import torch\nfrom torch import nn\n")
+    unused = "\n\ndef mask(x):\n    return torch.zeros(4, 4).to(x.device)\n"
+    edit(project, "model.py", "        return self.body(x)\n", f"        return self.body(x)\n{unused}")
+    assert "TL206" not in printed(capsys)
+    edit(project, "notes.py", "X = 1", "import model\n\nmodel.mask(X)")
+    assert "TL206" in printed(capsys)
+    edit(project, "notes.py", "model.mask(X)", "X = 1")
+    assert "TL206" not in printed(capsys)
+    (project / "kinds.yaml").write_text("kind: other\n")
+    assert "TL206" not in printed(capsys)
+    (project / "kinds.yaml").write_text("kind: mask\n")
+    assert "TL206" in printed(capsys)
+
+
 def test_a_changed_configuration_file_counts(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (project / "run.py").write_text(
         "import torch\nimport yaml\nfrom torch.utils.data import DataLoader\n\nfrom photos import Photos\n\n"

@@ -223,6 +223,17 @@ def test_before_bfloat16_autocast_is_advice_without_a_fix(
     assert any("GradScaler" in note.message for one in found for note in one.notes) is (found != [] and not fixed)
 
 
+@pytest.mark.parametrize(("requirement", "expected"), [("torch==0.3.1", []), ("torch==0.4.1", ["TL206"])])
+def test_before_factories_had_a_device_nothing_advises_one(
+    tmp_path: Path, requirement: str, expected: list[str]
+) -> None:
+    (tmp_path / "requirements.txt").write_text(requirement)
+    settings = torchlint.load_settings(str(tmp_path), {"select": ["TL206", "TL402"]})
+    code = "import torch\n\n\ndef mask(x):\n    return torch.zeros(4, 4).cuda()\n"
+    found = torchlint.check_text(code, str(tmp_path / "a.py"), settings)
+    assert [one.code for one in found] == expected
+
+
 def test_a_pattern_of_files_has_its_own_target(tmp_path: Path) -> None:
     values = {
         "plugins": ["demo_pack"],

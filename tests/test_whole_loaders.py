@@ -189,6 +189,8 @@ if __name__ == "__main__":
         print(net(images))
 """
 SETTING = TRAINING.replace("    net =", "    options.workers = 0\n    net =")
+SHOWING = USING.replace("    for images", "    net.eval()\n    for images")
+TUNING = SHOWING.replace("        print(net(images))", "        train_step(net, images)")
 
 
 @pytest.mark.parametrize(
@@ -197,6 +199,8 @@ SETTING = TRAINING.replace("    net =", "    options.workers = 0\n    net =")
         ({"train": TRAINING, "test": USING}, [7]),
         ({"train": TRAINING, "generate_masks": USING}, [7]),
         ({"train": TRAINING, "distill": USING}, []),
+        ({"train": TRAINING, "run": SHOWING}, [7]),
+        ({"train": TRAINING, "run": TUNING}, []),
         ({"train": TRAINING, "test": SETTING}, []),
         ({"train": SETTING}, []),
         ({"test": USING}, []),

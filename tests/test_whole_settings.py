@@ -374,3 +374,57 @@ def test_long_options_are_chosen_before_long_networks_that_are_further_away(
     monkeypatch.setattr("torchlint.project.choice.BUDGET", len(options) + 1_000)
     files = {"networks": networks, "options": options, "building": building, "train": train}
     assert has_finding(tmp_path, files)
+
+
+TAKEN = """\
+from photos import Photos
+from torch.utils.data import DataLoader
+
+
+def build_loader(options):
+    options = options.copy()
+    {taken}
+    return DataLoader(Photos(), num_workers=workers, **options)
+"""
+
+
+@pytest.mark.parametrize(
+    ("taken", "options", "expected"),
+    [
+        ('workers = options.pop("workers")', '{"workers": 4, "batch_size": 64}', True),
+        ('workers = options["workers"]\n    del options["workers"]', '{"workers": 4, "batch_size": 64}', True),
+        ('workers = options.pop("workers")', '{"workers": 0, "batch_size": 64}', False),
+        ('workers = options.pop("cores")', '{"workers": 4, "batch_size": 64}', False),
+        ('options.pop("workers")\n    workers = options.get("workers", 0)', '{"workers": 4, "batch_size": 64}', False),
+        ("workers = options.pop()", '{"workers": 4, "batch_size": 64}', False),
+    ],
+    ids=["pop", "read and deleted", "no workers", "another key", "taken before", "not a dictionary"],
+)
+def test_a_setting_may_be_taken_out_of_a_dictionary(tmp_path: Path, taken: str, options: str, expected: bool) -> None:
+    train = TRAIN.format(imports="from data import build_loader", workers=4)
+    train = train.replace("DataLoader(Photos(), batch_size=64, num_workers=4)", f"build_loader({options})")
+    assert has_finding(tmp_path, {"data": TAKEN.format(taken=taken), "train": train}, "data") is expected
+
+
+CHANGING = """\
+from data import build_loader
+
+
+def look():
+    loader = build_loader()
+    loader.dataset.choose_crops()
+    for images in loader:
+        print(images)
+
+
+look()
+"""
+
+
+@pytest.mark.parametrize(("imports", "expected"), [("import os", True), ("import look", False)])
+def test_a_script_of_its_own_does_not_change_the_dataset(tmp_path: Path, imports: str, expected: bool) -> None:
+    data = TAKEN.format(taken="workers = 4").replace("build_loader(options)", "build_loader()")
+    data = data.replace("    options = options.copy()\n", "").replace(", **options", "")
+    train = TRAIN.format(imports=f"{imports}\nfrom data import build_loader", workers=4)
+    train = train.replace("DataLoader(Photos(), batch_size=64, num_workers=4)", "build_loader()")
+    assert has_finding(tmp_path, {"data": data, "train": train, "look": CHANGING}, "data") is expected

@@ -82,6 +82,7 @@ class MissingNoGrad(Rule):
     name = "missing-no-grad"
     words = RECORDING_WORDS
     project_words = ("torch",)
+    since = (0, 4)
     demo = ("GPU", "CPU")
 
     @classmethod

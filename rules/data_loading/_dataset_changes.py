@@ -41,14 +41,14 @@ class DatasetChanges:
     def _change(self, loader: Call, epochs: cst.CSTNode) -> cst.CSTNode | None:
         for target, _, statement in self._tree.stores:
             owner = target.value if isinstance(target, (cst.Attribute, cst.Subscript)) else None
-            if owner is None or self._comes_before(statement, epochs):
+            if owner is None or self._comes_before(statement, epochs) or self._is_of_other_script(statement, epochs):
                 continue
             if self._is_dataset(owner, loader) and self._comes_after(statement, loader):
                 return statement
         for call in self._tree.calls:
             if not isinstance(self._tree.parent(call), cst.Expr) or self._comes_before(call, epochs):
                 continue
-            if not self._comes_after(call, loader):
+            if self._is_of_other_script(call, epochs) or not self._comes_after(call, loader):
                 continue
             changed = [item.value.value for item in call.args if isinstance(item.value, cst.Attribute)]
             if not (self._module.name_of(call.func) or "").endswith("shuffle"):  # random.shuffle(dataset.items)
@@ -96,6 +96,11 @@ class DatasetChanges:
         if self._module.function_of(node) is not self._module.function_of(epochs) or self._tree.within(node, epochs):
             return False
         return self._tree.index(node) < self._tree.index(epochs) and not self._module.fact(Loops).around(node)
+
+    def _is_of_other_script(self, node: cst.CSTNode, epochs: cst.CSTNode) -> bool:
+        """Whether ``node`` is in a file that no other one imports, and ``epochs`` in another file."""
+        root = self._tree.root_of(node)
+        return root is not self._tree.root_of(epochs) and not self._module.links.is_imported(root)
 
     def _comes_after(self, node: cst.CSTNode, loader: Call) -> bool:
         function = self._module.function_of(node)

@@ -25,6 +25,7 @@ from torchlint.model.syntax.scopes import COMPREHENSIONS
 from torchlint.model.training.function_words import words_of
 from torchlint.model.training.loops import Loops
 
+from ._endless import EndlessDatasets
 from ._iterated_objects import loops_over
 from ._trainer_epochs import TrainerEpochs, loaders_in
 
@@ -56,6 +57,8 @@ class Epochs:
         if trained is not None:
             return trained
         for place in self._passes(loader):
+            if self._module.fact(EndlessDatasets).has_one_pass(place, loader):
+                continue
             found = self._repeated(place, loader, _DEPTH)
             if found is not None and self._iterates_over(found, loader) and not self._are_several(loader, found, place):
                 return None  # a pass within a pass: persistent workers serve only one at a time

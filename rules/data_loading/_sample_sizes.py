@@ -13,14 +13,16 @@ from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.program.configuration import Configuration
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.binding_kinds import BindingKind
-from torchlint.model.syntax.calls import Call
+from torchlint.model.syntax.calls import Call, keyword
 from torchlint.model.syntax.dotted import dotted_name, last_name
+from torchlint.model.syntax.literals import is_none
 from torchlint.model.syntax.parameters import parameters_of
 
 #: Functions and methods that give every sample the same size.
 _RESIZERS = frozenset(
     "resize imresize Resize CenterCrop center_crop RandomCrop RandomResizedCrop warpAffine warpPerspective".split()
 )
+_INTERPOLATE = "torch.nn.functional.interpolate"
 #: Functions that return a network of CLIP with the transform of its images.
 _WITH_TRANSFORM = frozenset(
     {"clip.load", "open_clip.create_model_and_transforms", "open_clip.create_model_from_pretrained"}
@@ -62,6 +64,9 @@ class SampleSizes(ForestFact):
         last = last_name(call.func)
         if isinstance(call.func, cst.Attribute) and not last:
             last = call.func.attr.value
+        if self._forest.name_of(call.func) == _INTERPOLATE:
+            size = keyword(call, "size") or next((item.value for item in call.args[1:2] if item.keyword is None), None)
+            return size is not None and not is_none(size) and self._is_constant(size, call, body)
         if last not in _RESIZERS:
             return False
         if "Crop" in last or "crop" in last:
@@ -82,6 +87,13 @@ class SampleSizes(ForestFact):
             for name in names.values()
             for binding in self._forest.names.bindings(name)
         )
+
+    def _is_constant(self, size: cst.BaseExpression, call: cst.Call, body: cst.CSTNode) -> bool:
+        """Whether a size is fixed, and not by a parameter of the function that may differ from call to call."""
+        reached = self._forest.values.reaching
+        bound = (binding for name in self._names_in(size).values() for binding in reached.of(name))
+        is_passed = any(binding.kind is BindingKind.PARAM for binding in bound)
+        return not is_passed and self._is_fixed(size, call, body)
 
     def _names_in(self, node: cst.CSTNode) -> dict[str, cst.Name]:
         """The variables in an expression; not ``self``, modules or functions of libraries."""

@@ -19,7 +19,7 @@ _STACKING = frozenset({"stack", "array", "asarray", "tensor", "FloatTensor"})
 _SAME = frozenset(
     "to cuda cpu float half double bfloat16 type contiguous detach clone requires_grad_ pin_memory permute transpose "
     "div div_ sub sub_ mul mul_ add add_ clamp clamp_ astype copy "
-    "Variable from_numpy tensor as_tensor FloatTensor ascontiguousarray stack array asarray".split()
+    "Variable from_numpy tensor as_tensor FloatTensor ascontiguousarray stack array asarray interpolate".split()
 )
 #: Packages that contain functions and classes, but no networks.
 _LIBRARIES = frozenset({"torch", "numpy", "math", "os", "time", "random", "re", "json", "logging"})

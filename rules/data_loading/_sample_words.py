@@ -28,6 +28,7 @@ _SINGLE = re.compile(r"\[(?:None\b|(\w{1,40}) ?: ?\(?\1 ?\+ ?1\b|(?:(?<=stack\(\
 _INFERENCE = ("no_grad", "inference_mode", ".eval(")
 _SIZES = (
     "esize(",
+    "interpolate(",
     "Crop(",
     "crop(",
     "etterbox(",

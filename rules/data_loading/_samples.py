@@ -34,6 +34,8 @@ _BATCH = re.compile(r"batch|chunk|group|loader", re.IGNORECASE)
 _HANDFUL = 10
 #: The maximum number of expressions that a sample is followed through.
 _LIMIT = 60
+#: How many changes of device or form a function may make to a sample that it is given.
+_CHANGES = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,13 +160,15 @@ class Samples:
         return None
 
     def _is_passed_on(self, given: cst.BaseExpression) -> bool:
-        """Whether a network may run on an unchanged parameter: the caller may create the batch of size 1."""
-        if not isinstance(given, cst.Name):
-            return False
-        reached = self._module.values.reaching.of(given)
-        if not reached or any(item.kind is not BindingKind.PARAM for item in reached):
-            return False
-        return self._has_images
+        """Whether a network may run on a parameter as it is, or on another device: the caller may make a batch of 1."""
+        node: cst.CSTNode | None = given
+        for _ in range(_CHANGES):
+            node = self._module.values.reaching.assigned(node) or node
+            if not isinstance(node, cst.Call):
+                break
+            node = self._singles.changed(node)
+        reached = self._module.values.reaching.of(node) if isinstance(node, cst.Name) else []
+        return self._has_images and bool(reached) and all(item.kind is BindingKind.PARAM for item in reached)
 
     def _fed(self, caller: cst.Call, function: cst.FunctionDef, given: cst.CSTNode) -> list[cst.BaseExpression]:
         """The arguments of ``caller`` for the parameters of ``function`` that the network's input is made from."""

@@ -25,6 +25,7 @@ _SAME_FUNCTIONS = frozenset(
         "torch.tensor",
         "torch.as_tensor",
         "torch.FloatTensor",
+        "torch.nn.functional.interpolate",
         "numpy.transpose",
         "numpy.ascontiguousarray",
     }
@@ -67,7 +68,7 @@ class Singles:
             return node if self._adds_axis(node) or self._takes_one(node) else None
         if not isinstance(node, cst.Call):
             return None
-        return node if self._makes_single(node) else self.single(self._changed(node), body, depth - 1)
+        return node if self._makes_single(node) else self.single(self.changed(node), body, depth - 1)
 
     def _makes_single(self, call: cst.Call) -> bool:
         """``torch.unsqueeze(x, 0)``, ``np.stack([x])``, ``x.unsqueeze(0)``, ``x.view(1, 3, 64, 64)``."""
@@ -83,7 +84,7 @@ class Singles:
             return len(call.args) > 2 and self._forest.value(call.args[0].value).constant == 1
         return method in ("unsqueeze", "unsqueeze_") and self._forest.value(call.args[0].value).constant == 0
 
-    def _changed(self, call: cst.Call) -> cst.BaseExpression | None:
+    def changed(self, call: cst.Call) -> cst.BaseExpression | None:
         """What ``call`` returns on another device or in another form."""
         name = self._forest.name_of(call.func)
         if name in _SAME_FUNCTIONS or name in _STACKING:

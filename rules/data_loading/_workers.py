@@ -12,7 +12,7 @@ from torchlint.model.data.loading import Loading
 from torchlint.model.data.memory import Memory
 from torchlint.model.module import Module
 from torchlint.model.program.config_files import ConfigFiles
-from torchlint.model.program.configuration import Configuration
+from torchlint.model.program.configuration import Configuration, is_read
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.calls import Call
@@ -80,7 +80,7 @@ def count(module: Module, node: cst.BaseExpression | None, depth: int = _DEPTH) 
     """Whether the expression ``node``, passed as ``num_workers``, is at least 1."""
     if node is None or depth <= 0:
         return Workers.UNKNOWN
-    if isinstance(node, cst.Call):
+    if isinstance(node, cst.Call) and not is_read(node):
         return _counted(module, node, depth)
     if isinstance(node, cst.BooleanOperation) and isinstance(node.operator, cst.Or):
         # `args.workers or 4`; `os.cpu_count() or 1`
@@ -101,9 +101,7 @@ def count(module: Module, node: cst.BaseExpression | None, depth: int = _DEPTH) 
         factors = [item for item in (node.left, node.right) if not (item in scaled and _counts_devices(module, item))]
         sides = {count(module, item, depth - 1) for item in factors}
         return Workers.BY_DEFAULT if sides and Workers.UNKNOWN not in sides else Workers.UNKNOWN
-    if isinstance(node, (cst.Name, cst.Attribute, cst.Subscript)):
-        return _held(module, node, depth)
-    return Workers.UNKNOWN
+    return _held(module, node, depth) if is_read(node) else Workers.UNKNOWN
 
 
 def _counted(module: Module, node: cst.Call, depth: int) -> Workers:
@@ -168,7 +166,7 @@ def _divided_up(module: Module, node: cst.BaseExpression) -> cst.BaseExpression 
     return both.left if module.code(both.right) == module.code(node.right) else None
 
 
-def _held(module: Module, node: cst.Name | cst.Attribute | cst.Subscript, depth: int) -> Workers:
+def _held(module: Module, node: cst.BaseExpression, depth: int) -> Workers:
     """A number that is defined elsewhere: a constant, an option, an attribute of the configuration."""
     written = module.fact(Configuration).step(node)
     if written is None:
@@ -223,9 +221,10 @@ def _is_in_self_test(module: Module, value: cst.BaseExpression) -> bool:
 
 def _is_for_inference(module: Module, value: cst.BaseExpression) -> bool:
     """Whether another script, which only infers, assigns ``value``: ``opt.workers = 0`` in ``test.py``."""
-    root = module.tree.root_of(value)
-    is_assigned = isinstance(module.tree.parent(value), (cst.Assign, cst.AnnAssign))
-    return is_assigned and root is not module.root and module.fact(InferenceScripts).only_infers(root)
+    root, scripts = module.tree.root_of(value), module.fact(InferenceScripts)
+    if root is module.root or not isinstance(module.tree.parent(value), (cst.Assign, cst.AnnAssign)):
+        return False
+    return scripts.only_infers(root) or scripts.only_runs(root)
 
 
 def _is_on_a_condition(module: Module, value: cst.BaseExpression) -> bool:

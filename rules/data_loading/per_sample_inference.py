@@ -21,7 +21,7 @@ class PerSampleInference(Rule):
     `xs[i : i + 1]`, `np.stack([x])`, `x.view(1, ...)`). No iteration may need the result of an earlier one, and all
     samples must have the same size, because they are
 
-    - resized;
+    - resized, also by `F.interpolate` to a size that is set before the loop;
     - rows of one tensor or array, also of one that `np.load` reads;
     - windows of one size (`image[top : top + 512]`), or padded to one;
     - items of a dataset of which a `DataLoader` stacks several.

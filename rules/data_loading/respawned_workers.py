@@ -20,7 +20,8 @@ class RespawnedWorkers(Rule):
     Flags a `torch.utils.data.DataLoader` with worker processes and without `persistent_workers`, or with
     `persistent_workers=False`, if the program iterates over it more than once: in a loop over epochs, in a validation
     after each epoch, in a Lightning trainer or an ignite engine with several epochs. So does `next(iter(loader))` in a
-    loop, or in a function that a loop calls.
+    loop, or in a function that a loop calls. A new iterator after `except StopIteration` does not count if the dataset
+    repeats itself (`while True`), so that no iteration over the loader ends.
 
     A Lightning trainer counts unless `max_epochs` is known to be 1, or `max_steps`, `max_time` or `fast_dev_run` is
     set. For `Trainer(**config["trainer"])`, the YAML, JSON and TOML files of the project must set `max_epochs`. The
@@ -31,7 +32,7 @@ class RespawnedWorkers(Rule):
     attribute of a configuration object or an entry of `**options`, also if only some paths set it (`{"num_workers": 4}
     if use_cuda else {}`), and such a number times the number of GPUs. Of 8 workers or more that are divided by the
     number of GPUs, at least 1 is left. A condition that sets it to 0 (`if args.debug: args.workers = 0`) is ignored,
-    and so is another script, for inference, that does. If the program reads the number by a key
+    and so is another script, for inference or without training, that does. If the program reads the number by a key
     (`config["num_workers"]`, `cfg.data.workers`, `**config["loader"]`, also of a parameter: `Data(**config["data"])`),
     torchlint looks the key up in the YAML, JSON and TOML files of the project. At least nine of ten values of that key
     must be 1 or more. They replace a default that a module assigns to an empty object at its top level

@@ -31,7 +31,7 @@ class DataParallel(Rule):
 
     Not flagged are
 
-    - wrappers of a single device;
+    - wrappers of a single device, also of `range(n)` after `assert n == 1`;
     - tests, and code under `if __name__ == "__main__":` that tests a network of its file;
     - wrappers that are used only for `state_dict()`;
     - wrappers that `load_state_dict` fills and that are unwrapped again with `.module`;
@@ -93,7 +93,7 @@ class DataParallel(Rule):
             known = "start the script with `torchrun`; it already uses `DistributedDataParallel`"
             note = Note.at(module, successor.node, known)
         for call in (*module.constructor_calls(_CLASS, _FUNCTION), *_library_calls(module)):
-            if _one_device(call) or _only_loads(module, call.node) or _only_renames(module, call.node):
+            if _one_device(module, call) or _only_loads(module, call.node) or _only_renames(module, call.node):
                 continue
             if "parse_args" not in module.own_text and module.fact(Purposes).is_self_test(call.node):
                 continue
@@ -115,14 +115,35 @@ def _library_calls(module: Module) -> Iterator[Call]:
             yield module.call(node, name)
 
 
-def _one_device(call: Call) -> bool:
+def _one_device(module: Module, call: Call) -> bool:
     """Whether the call names a single device; the wrapper then does nothing."""
     import libcst as cst
 
     devices = call.argument("device_ids").value
+    while isinstance(devices, cst.Call) and module.name_of(devices.func) in ("builtins.list", "builtins.range"):
+        if len(devices.args) != 1:
+            return False
+        given, is_count = devices.args[0].value, module.name_of(devices.func) == "builtins.range"
+        if is_count:
+            return module.code(given) == "1" or _is_asserted_one(module, given, call.node)
+        devices = given
     if not isinstance(devices, (cst.List, cst.Tuple)) or len(devices.elements) != 1:
         return False
     return isinstance(devices.elements[0], cst.Element)
+
+
+def _is_asserted_one(module: Module, number: cst.BaseExpression, call: cst.Call) -> bool:
+    """Whether an assertion before the call is that a number is 1: ``assert options.gpus == 1``."""
+    import libcst as cst
+
+    tests = (item.test for item in module.tree.inside(module.root, cst.Assert) if module.tree.dominates(item, call))
+    return any(
+        isinstance(test, cst.Comparison)
+        and len(test.comparisons) == 1
+        and isinstance(test.comparisons[0].operator, cst.Equal)
+        and {module.code(test.left), module.code(test.comparisons[0].comparator)} == {module.code(number), "1"}
+        for test in tests
+    )
 
 
 def _only_loads(module: Module, call: cst.Call) -> bool:

@@ -36,10 +36,14 @@ class FindUnusedParameters(Rule):
     Flags `find_unused_parameters=True` of `DistributedDataParallel`, of Accelerate's `DistributedDataParallelKwargs`
     and of Lightning's `DDPStrategy`, and `ddp_find_unused_parameters=True` of `transformers.TrainingArguments`.
 
-    Not reported: calls with a comment, which may give the reason; with `static_graph=True`, or options that are not
-    seen; networks that are only evaluated; and files in whose words there are signs that some steps leave out
-    parameters: mixtures of experts, dropped layers, several tasks, discriminators, searches of an architecture, layers
-    that are frozen for a while.
+    Not reported:
+
+    - calls with a comment, which may give the reason; with `static_graph=True`, or options that are not seen;
+    - networks that are only evaluated;
+    - networks whose `forward` may leave out a layer: under a condition on an argument, on an attribute that changes or
+      at random, behind an early return (`if epoch < self.start: return loss`), or always;
+    - files in whose words there are signs that some steps leave out parameters: mixtures of experts, dropped layers,
+      several tasks, discriminators, searches of an architecture, layers that are frozen for a while.
 
     ## Why it is slow
     After each forward pass the wrapper walks the autograd graph on the CPU to find the parameters that the loss does
@@ -86,7 +90,9 @@ class FindUnusedParameters(Rule):
                 continue
             if argument.node is None or module.comment_on(call.node):
                 continue
-            if call.name == _WRAPPER and (_only_evaluates(module) or _is_evaluated(module, call)):
+            if call.name == _WRAPPER and (
+                _only_evaluates(module) or _is_evaluated(module, call) or _leaves_out_layers(module, call)
+            ):
                 continue
             yield self.diagnostic(
                 module,
@@ -96,6 +102,14 @@ class FindUnusedParameters(Rule):
                 notes=(Note("torch warns at run time if no parameter is unused"),),
                 fix=_fix(module, call, keyword),
             )
+
+
+def _leaves_out_layers(module: Module, call: Call) -> bool:
+    """Whether the forward pass of the wrapped network, if it is seen, may leave out layers."""
+    from ._partial_forwards import PartialForwards
+
+    network = call.argument("module").value or (call.node.args[0].value if call.node.args else None)
+    return network is not None and module.fact(PartialForwards).leaves_out(network)
 
 
 def _only_evaluates(module: Module) -> bool:

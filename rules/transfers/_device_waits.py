@@ -10,10 +10,12 @@ from functools import cached_property
 import libcst as cst
 
 from torchlint.model.module import Module
+from torchlint.model.semantics.iterables import iterables
 from torchlint.model.semantics.moves import moved_to
 from torchlint.model.semantics.value import Device
 from torchlint.model.syntax.calls import keyword
 from torchlint.model.training.function_words import measuring
+from torchlint.model.training.loops import Loops
 from torchlint.model.training.purpose import Purposes
 from torchlint.model.training.step_places import StepPlace, StepPlaces
 
@@ -99,16 +101,28 @@ class DeviceWaits:
                     yield function
 
     def _around(self, step: StepPlace) -> Iterator[cst.CSTNode]:
-        """The body of a training loop and what it is entered with; of another loop, all of its function."""
+        """The body of a training loop, that of its generator, and what it is entered with.
+
+        Of another loop, all of its function.
+        """
         if not isinstance(step.step, (cst.For, cst.While)):
             yield step.step
             return
         yield step.step.body
+        yield from self._generating_loops(step.step)
         if not step.trains:
             yield self._module.function_of(step.step) or step.step
         for above in self._tree.ancestors(step.step):
             if isinstance(above, cst.With):
                 yield from above.items
+
+    def _generating_loops(self, loop: cst.For | cst.While) -> Iterator[cst.CSTNode]:
+        """The loops in generators of the program that a loop iterates over: ``logger.log_every(loader)``."""
+        for over, _ in iterables(self._module.names, loop.iter, ()) if isinstance(loop, cst.For) else ():
+            called = self._module.definitions.called(over, self._module.values) if isinstance(over, cst.Call) else ()
+            for function in called:
+                for item in self._module.definitions.yields(function) if isinstance(function, cst.FunctionDef) else ():
+                    yield from (around.node.body for around in self._module.fact(Loops).around(item))
 
     def _is_for_a_purpose(self, node: cst.CSTNode) -> bool:
         """Whether a function or class around ``node`` is named for what needs the wait."""

@@ -59,10 +59,10 @@ class Pinning:
             if move.device is Device.CPU or move.may_not_block:
                 continue
             origins = [node for node in self._origins(move.source) if not self._is_passed_elsewhere(node, move)]
-            made = [self._module.fact(Loaders).of(node) if isinstance(node, cst.Call) else None for node in origins]
-            loaders = tuple(loader for loader in made if loader is not None)
-            if len(loaders) < len(made):
+            made = [self._module.fact(Loaders).all_of(node) if isinstance(node, cst.Call) else [] for node in origins]
+            if not all(made):
                 continue
+            loaders = tuple(loader for calls in made for loader in calls)
             key = self._key_at(move.call) if loaders else None
             if loaders and all(
                 self.is_pinned(loader, key) and not self._is_passed_to_library(loader) for loader in loaders

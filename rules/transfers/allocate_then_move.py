@@ -118,6 +118,7 @@ class AllocateThenMove(Rule):
     name = "allocate-then-move"
     words = (("torch", "import *"),)
     project_words = ("torch", (".cuda", ".to(", "device"))
+    since = (0, 4)
     demo = ("GPU",)
 
     @classmethod

@@ -22,10 +22,10 @@ class SynchronizeInLoop(Rule):
     `torch.cuda.current_stream().synchronize()` at every step of a training loop, or of a loop that runs a network over
     data. The call may be in the loop, or in a function that the loop calls, also in another file.
 
-    Not reported: steps that read a clock, use a timer or read how much memory is used, conditions other than one on the
-    device, functions named for timing or debugging, programs with streams or CUDA graphs of their own or with other
-    libraries that queue work on the GPU, and steps that copy to the host with `non_blocking=True` or hand data to
-    another process.
+    Not reported: steps that read a clock, use a timer or read how much memory is used, also in a generator of the
+    program that the loop iterates over; conditions other than one on the device; functions named for timing or
+    debugging; programs with streams or CUDA graphs of their own or with other libraries that queue work on the GPU; and
+    steps that copy to the host with `non_blocking=True` or hand data to another process.
 
     ## Why it is slow
     The host launches kernels ahead of the GPU, so that the GPU always has the next one. After a wait, the GPU is idle

@@ -295,7 +295,7 @@ def _model(
         else:
             module = Module(forest, file.path, options, settings.target_for(source.path, source.text))
     if file is not None:
-        module.is_taken = file.is_taken
+        module.is_taken, module.is_used = file.is_taken, file.is_used
     try:
         yield module
     finally:
@@ -306,13 +306,16 @@ def _model(
 def _run_rule(rule: Rule, module: Module, source: Source) -> list[Diagnostic]:
     """What one rule finds in code that may run, each diagnostic with the rows on which a suppression counts."""
     from torchlint.model.training.purpose import Purposes
+    from torchlint.model.training.unused import Unused
 
+    purposes, unused = module.fact(Purposes), module.fact(Unused)
     fixes: dict[int, Fix | None] = {}  # many findings may share one fix of many edits
     with phase(f"{rule.code} {rule.name}"), _crashes(source, rule.code):
         found: dict[Diagnostic, None] = {}
         for item in rule.check(module):
             deadline.keep()
-            if module.begin <= item.start <= module.end and not module.fact(Purposes).is_dead_at(item.start):
+            is_own = module.begin <= item.start <= module.end
+            if is_own and not purposes.is_dead_at(item.start) and not unused.has(item.start):
                 found[item] = None
         moved = [_within(item, module, fixes) for item in found]
     return [one if one.rows[0] else replace(one, rows=_rows(source, one)) for one in moved]

@@ -72,6 +72,11 @@ class Configs:
             )
         return known
 
+    def contain(self, word: str) -> bool:
+        """Whether one of the files contains a word, which counts as a key that was asked for."""
+        self.values(word)
+        return any(word in text for text in self._texts.values())
+
     @cached_property
     def classes(self) -> tuple[tuple[str, Imported], ...]:
         """The classes and functions that the files name for `instantiate`, as imports of them, each with its file."""

@@ -20,6 +20,7 @@ from torchlint.project.project import Project
 from torchlint.project.roots import find_root
 from torchlint.project.state import Dependencies
 from torchlint.project.store import StoreEntry
+from torchlint.project.uses import Uses
 from torchlint.source.parsing import ParseError, is_too_deep
 
 #: Characters of files that are analysed together as a whole.
@@ -112,6 +113,9 @@ class _Known:
     parts: dict[_Part, ContextFile] = field(default_factory=dict)  #: of earlier contexts, with the same texts
     edited: _Known | None = None  #: the same project with other texts, the last that were asked for
     extended: tuple[str, _Known] | None = None  #: ... and with one more file, whose path this is
+
+    def __post_init__(self) -> None:
+        self.uses = Uses(self.project)
 
     def including(self, path: str) -> _Known:
         """The same project with a file that belongs to it only while this is checked, such as an ignored file.
@@ -222,9 +226,11 @@ class ProjectFile:
         return self._known.context(self.path, self._concerns)
 
     def dependencies(self, *, with_context: bool, with_takers: bool) -> Dependencies:
-        """What its analysis depends on: on its context, and on what `is_taken` depends on, if so given."""
+        """What its analysis depends on: on what `is_used` found, and on its context and what `is_taken` depends on."""
         project = self._known.project
-        takers = project.takers(self.path) if with_takers else frozenset()
+        takers = self._known.uses.consulted(self.path)
+        if with_takers:
+            takers |= project.takers(self.path)
         if not with_context:
             return Dependencies(frozenset(), takers, "", project.configs.keys)
         digest = self.context.digest
@@ -234,6 +240,10 @@ class ProjectFile:
     def is_taken(self, name: str) -> bool:
         """Whether another file of the project may take a name from its top level."""
         return self._known.project.is_taken(self.path, name)
+
+    def is_used(self, name: str) -> bool:
+        """Whether something in the project may use a function or class of its top level."""
+        return self._known.uses.has(self.path, name)
 
 
 _projects: dict[tuple[str, tuple[str, ...], bool | str], _Known] = {}

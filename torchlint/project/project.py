@@ -206,6 +206,10 @@ class Project:
         """The facts of a file, given relative to the root."""
         return self._facts(file)
 
+    def imported_by(self, file: str) -> tuple[Imported, ...]:
+        """What a file, given relative to the root, imports, without parsing it."""
+        return self._entries[file].outline.imports
+
     def text_of(self, file: str) -> str | None:
         """The text of a file, given relative to the root."""
         return self._entries[file].text
@@ -259,6 +263,10 @@ class Project:
             name in taken or (("*" in taken or "" in taken) and name in self.vocabulary(importer))
             for importer, taken in self._taking(file)
         )
+
+    def taken(self, file: str) -> Mapping[str, frozenset[str]]:
+        """By file that imports a file the names that it takes; ``""`` means the module. All relative to the root."""
+        return self._graph.taken(file)
 
     def takers(self, file: str) -> frozenset[str]:
         """The files whose texts `is_taken` looks at for a file; all relative to the root."""

@@ -84,7 +84,7 @@ class Dependencies:
     """What the analysis of a file depends on, in addition to itself and to which file of the project imports which."""
 
     files: frozenset[str]  #: which may change the context, relative to the root of the project
-    takers: frozenset[str]  #: which may take a name from the file
+    takers: frozenset[str]  #: which may take a name from the file, or use one
     context: str  #: digest of the context; empty if there is none
     config_keys: frozenset[str]  #: what configuration files were asked for so far
 

@@ -12,6 +12,9 @@ _VENDORED = re.compile(r"(^|/)(_?vendor(ed)?|third[-_]?party|3rd[-_]?party|exter
 #: A table of ``pyproject.toml`` or ``setup.cfg`` that describes a distribution.
 _INSTALLS = re.compile(r"^\[(project|build-system|tool\.poetry|tool\.flit\.\w+|metadata|options)\]", re.MULTILINE)
 
+#: Arguments of ``setup`` that list Python modules. Without them, one with ``ext_modules`` only builds an extension.
+_MODULES = re.compile(r"\b(?:packages|py_modules|package_dir)\b|\*\*")
+
 
 def in_project(path: str) -> str:
     """A path as seen from the root of its repository, or else from the working directory, with slashes.
@@ -44,6 +47,11 @@ def is_importable(path: str) -> bool:
     return is_in_package(path) and _is_installed(_above_package(os.path.dirname(os.path.abspath(path))))
 
 
+def is_installed(path: str) -> bool:
+    """Whether code out of sight may import a file because a project around it, or around its folder, installs it."""
+    return _is_installed(os.path.dirname(os.path.abspath(path)))
+
+
 def _above_package(folder: str) -> str:
     """The folder that contains the outermost package around ``folder``."""
     while os.path.isfile(os.path.join(folder, "__init__.py")) and os.path.dirname(folder) != folder:
@@ -67,17 +75,21 @@ def _is_installed(folder: str) -> bool:
 
 
 def _has_install_settings(folder: str) -> bool:
-    """Whether a file of ``folder`` tells pip how to install what is below."""
-    if os.path.isfile(os.path.join(folder, "setup.py")):
+    """Whether a file of ``folder`` tells pip how to install the Python modules below."""
+    text = _content(os.path.join(folder, "setup.py"))
+    if text is not None and ("ext_modules" not in text or _MODULES.search(text)):
         return True
-    for name in ("setup.cfg", "pyproject.toml"):
-        try:
-            with open(os.path.join(folder, name), encoding="utf-8", errors="replace") as file:
-                if _INSTALLS.search(file.read(1_000_000)):
-                    return True
-        except OSError:
-            continue
-    return False
+    settings = (_content(os.path.join(folder, name)) for name in ("setup.cfg", "pyproject.toml"))
+    return any(text is not None and _INSTALLS.search(text) is not None for text in settings)
+
+
+def _content(path: str) -> str | None:
+    """The beginning of a file; None if it cannot be read."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read(1_000_000)
+    except OSError:
+        return None
 
 
 @lru_cache(maxsize=4096)

@@ -22,7 +22,7 @@ class Loaders(ForestFact):
         self._forest = forest
         self._tree = forest.tree
         self._passes_on: dict[cst.CSTNode, bool] = {}
-        self._base_calls: dict[cst.ClassDef, Call | None] = {}
+        self._base_calls: dict[cst.ClassDef, list[Call]] = {}
 
     @cached_property
     def calls(self) -> list[Call]:
@@ -42,7 +42,7 @@ class Loaders(ForestFact):
         """By call of ``super().__init__`` in a class of loaders the calls that make its objects."""
         found: dict[Call, list[cst.Call]] = {}
         for made in self._constructor_calls:
-            for loader in self._all_of(made):
+            for loader in self.all_of(made):
                 if loader.node is not made:
                     found.setdefault(loader, []).append(made)
         return found
@@ -67,16 +67,16 @@ class Loaders(ForestFact):
         return [call for call in self.calls if self._tree.root_of(call.node) is root]
 
     def of(self, node: cst.Call) -> Call | None:
-        """``node``, which makes a loader, as a call of ``DataLoader``; None if its class does more than that.
-
-        Where the class chooses the arguments, it is the call of ``super().__init__`` that passes them. None if there
-        are several such calls, as ``node`` makes an object of one of several classes.
-        """
-        found = self._all_of(node)
+        """``node``, which makes a loader, as a call of ``DataLoader``; None if there is none, or several (`all_of`)."""
+        found = self.all_of(node)
         return found[0] if len(found) == 1 else None
 
-    def _all_of(self, node: cst.Call) -> list[Call]:
-        """The calls of ``DataLoader``, or of its constructor, by one of which ``node`` makes a loader."""
+    def all_of(self, node: cst.Call) -> list[Call]:
+        """The calls of ``DataLoader``, or of its constructor, by one of which ``node`` makes a loader.
+
+        Where its class chooses the arguments, they are the calls of ``super().__init__`` that pass them: several if
+        the class has branches, or ``node`` makes an object of one of several classes. None if a class does more.
+        """
         if self._forest.name_of(node.func) == DATA_LOADER:
             return [self._forest.call(node, DATA_LOADER)]
         classes = self._classes_of(node)
@@ -84,8 +84,8 @@ class Loaders(ForestFact):
             return [self._forest.call(node, DATA_LOADER)] if self._is_chosen(node) else []
         if all(map(self._is_transparent, classes)):
             return [Call(node, DATA_LOADER, self._forest.keywords, is_of_derived_class=True)]
-        above = [self._base_call(item) for item in classes]
-        return [*{call.node: call for call in above if call is not None}.values()] if all(above) else []
+        above = [self._base_calls_of(item) for item in classes]
+        return [*{call.node: call for calls in above for call in calls}.values()] if all(above) else []
 
     def restarts_workers(self, loader: Call) -> bool:
         """Whether the workers of a loader exit after each pass, as the class of the loader does not keep them."""
@@ -113,27 +113,27 @@ class Loaders(ForestFact):
         classes = [item for item in made if isinstance(item, cst.ClassDef)]
         return classes if len(classes) == len(made) else []
 
-    def _base_call(self, definition: cst.ClassDef) -> Call | None:
-        """The call in a class, or in one that it derives from, by which ``DataLoader`` gets its arguments."""
+    def _base_calls_of(self, definition: cst.ClassDef) -> list[Call]:
+        """The calls in a class, or in one that it derives from, by one of which ``DataLoader`` gets its arguments."""
         if definition not in self._base_calls:
-            self._base_calls[definition] = None
+            self._base_calls[definition] = []
             if definition in self._derived:
-                self._base_calls[definition] = self._find_base_call(definition)
+                self._base_calls[definition] = self._find_base_calls(definition)
         return self._base_calls[definition]
 
-    def _find_base_call(self, definition: cst.ClassDef) -> Call | None:
+    def _find_base_calls(self, definition: cst.ClassDef) -> list[Call]:
         lineage = self._forest.definitions.lineage(definition)
         if not all(map(self._iterates_alike, lineage)):
-            return None
+            return []
         choosing = [item for item in lineage if not self._passes_arguments_on(item)]
         if not choosing or DATA_LOADER not in self._forest.definitions.base_names(choosing[-1]):
-            return None
+            return []
         last = choosing[-1]
         if last is not definition:
-            return self._base_call(last)
+            return self._base_calls_of(last)
         constructor = self._tree.own_method(last, "__init__")
         above = [] if constructor is None else self._constructions(constructor)
-        return Call(above[0], DATA_LOADER, self._forest.keywords) if len(above) == 1 else None
+        return [Call(node, DATA_LOADER, self._forest.keywords) for node in above]
 
     def _constructions(self, constructor: cst.FunctionDef) -> list[cst.Call]:
         return [call for call in self._tree.calls_in(constructor.body) if is_super_call(call, "__init__")]

@@ -7,6 +7,7 @@ import libcst as cst
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.program.options import Options
 from torchlint.model.semantics.written import Sources
+from torchlint.model.syntax.dotted import index_of
 from torchlint.model.syntax.literals import is_constant_name
 
 #: How many names and attributes a setting is followed through.
@@ -33,7 +34,7 @@ class Configuration(ForestFact):
         while waiting:
             held, left = waiting.pop()
             item = unconverted(self._forest, held)
-            if not isinstance(item, (cst.Name, cst.Attribute, cst.Subscript)) or is_constant_name(item):
+            if not is_read(item) or is_constant_name(item):
                 values[item] = None
                 continue
             found = self.step(item) if left > 0 else None
@@ -54,12 +55,12 @@ class Configuration(ForestFact):
         agree = len(literals) == len(found.values) and all(value.value == literal for value in literals)
         return literals[0] if agree else None
 
-    def step(self, node: cst.Name | cst.Attribute | cst.Subscript) -> Sources | None:
+    def step(self, node: cst.BaseExpression) -> Sources | None:
         """The expressions that ``node`` may be set to, which may be names of something else; None if unknown.
 
         An option may have its default, too, where the program sets it itself on some paths.
         """
-        found = self._item(node) if isinstance(node, cst.Subscript) else self._forest.written.sources(node)
+        found = self._item(node) if isinstance(node, (cst.Subscript, cst.Call)) else self._forest.written.sources(node)
         options = self._forest.fact(Options)
         defaults = options.declared(node) or (options.defaults(node) if found is None else [])
         known = tuple(default for default in defaults if default is not None)
@@ -67,14 +68,26 @@ class Configuration(ForestFact):
             return found
         return Sources(tuple(dict.fromkeys((*(found.values if found is not None else ()), *known))), False)
 
-    def _item(self, node: cst.Subscript) -> Sources | None:
-        """``4`` for ``config["workers"]``."""
-        index = node.slice[0].slice if len(node.slice) == 1 else None
-        key = self._forest.value(index.value).constant if isinstance(index, cst.Index) else None
+    def _item(self, node: cst.Subscript | cst.Call) -> Sources | None:
+        """``4`` for ``config["workers"]`` and ``config.pop("workers")``."""
+        if isinstance(node, cst.Subscript):
+            container, index = node.value, index_of(node)
+        elif is_read(node) and isinstance(node.func, cst.Attribute):
+            container, index = node.func.value, node.args[0].value
+        else:
+            return None
+        key = self._forest.value(index).constant
         if not isinstance(key, str):
             return None
-        found = self._forest.keywords.entries(node.value, key)
+        found = self._forest.keywords.entries(container, key)
         return Sources(found.values, found.known) if found.values else None
+
+
+def is_read(node: cst.BaseExpression) -> bool:
+    """Whether ``node`` reads a setting that is kept elsewhere: ``options.workers``, ``options.pop("workers")``."""
+    if isinstance(node, cst.Call):
+        return isinstance(node.func, cst.Attribute) and node.func.attr.value == "pop" and len(node.args) == 1
+    return isinstance(node, (cst.Name, cst.Attribute, cst.Subscript))
 
 
 def unconverted(forest: Forest, node: cst.BaseExpression) -> cst.BaseExpression:

@@ -279,7 +279,7 @@ class Keywords:
     ) -> Iterator[_Change]:
         """What may change the entry of a dictionary that is known by a name, in order."""
         for use in self._uses(node, bindings):
-            entries = self._change(use, key, depth)
+            entries = self._change(use, key, depth) if use is not node else None
             if entries is not None:
                 yield _Change(use, entries)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 
 import libcst as cst
@@ -38,7 +39,8 @@ class Frozen:
     def has(self, model: cst.BaseExpression) -> bool:
         """Whether the parameters of ``model`` are switched off, or it has none, so that it records nothing.
 
-        If they are switched on again anywhere, only the function that switches them off counts.
+        If they are switched on again anywhere, only the function that switches them off counts, and those of which it
+        precedes all calls.
         """
         if self._module.value(model).definition in self._frozen_classes:
             return True
@@ -49,12 +51,27 @@ class Frozen:
         for network in on:
             thawed.setdefault(last_name(network), []).append(network)
         function_of = self._module.function_of
+        found = [network for network in off if self._may_be(model, network)]
         return any(
             (last_name(network) not in thawed or function_of(network) is function_of(model))
-            and self._may_be(model, network)
             and not any(self._comes_between(network, item, model) for item in thawed.get(last_name(network), ()))
-            for network in off
-        )
+            for network in found
+        ) or self._is_off_in_callers(model, found, thawed.get(last_name(model), ()))
+
+    def _is_off_in_callers(
+        self, model: cst.BaseExpression, off: Sequence[cst.BaseExpression], on: Sequence[cst.BaseExpression]
+    ) -> bool:
+        """Whether all calls of the function around ``model`` follow a place of ``off``, and none of ``on`` between."""
+        tree, function = self._module.tree, self._module.function_of(model)
+        callers = self._module.callers(function) if isinstance(function, cst.FunctionDef) else None
+        if callers is None or not callers.complete or not callers.calls or not off:
+            return False
+
+        def follows(call: cst.Call, network: cst.BaseExpression) -> bool:
+            between = (tree.index(network) < tree.index(item) < tree.index(call) for item in on)
+            return tree.dominates(self._statement_of(network), call) and not any(between)
+
+        return all(any(follows(call, network) for network in off) for call in callers.calls)
 
     def _comes_between(self, off: cst.BaseExpression, on: cst.BaseExpression, model: cst.BaseExpression) -> bool:
         """Whether a function switches parameters off, then on, then runs the network: a discriminator's step."""

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import PurePosixPath
 
 import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
+from torchlint.model.syntax.dotted import called_name
 from torchlint.model.training.function_words import EVALUATING, USING, words_of
 from torchlint.model.training.gradients import Gradients
+
+#: Names of what trains a network: an optimizer, a trainer, a backward pass; and functions that do.
+_TRAINER = re.compile("optim|backward|trainer|training", re.IGNORECASE)
+_TRAINING = re.compile("_?(train|fit|run_train|do_train)", re.IGNORECASE)
 
 
 class InferenceScripts(ForestFact):
@@ -25,6 +31,14 @@ class InferenceScripts(ForestFact):
     def only_evaluates(self, root: cst.CSTNode) -> bool:
         """The same by a name such as ``predict.py``; ``search.py`` may train out of sight."""
         return self._is_called(root, EVALUATING)
+
+    def only_runs(self, root: cst.CSTNode) -> bool:
+        """Whether a script of any name puts a network into evaluation mode, and names nothing that trains one."""
+        words = self._forest.words_of(root)
+        if "eval" not in words or any(map(_TRAINER.search, words)) or self._forest.links.is_imported(root):
+            return False
+        calls = self._forest.tree.calls_in(root)
+        return not any(_TRAINING.match(called_name(call)) for call in calls)
 
     def only_loads(self, root: cst.CSTNode) -> bool:
         """Whether a file loads the weights of a network, and trains nothing."""

@@ -1,0 +1,123 @@
+"""Functions and classes of a program that nothing uses are not reported."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from whole_program import codes, write
+
+LOSSES = """\
+import torch
+from torch import nn
+
+
+class Used(nn.Module):
+    def forward(self, x, y):
+        return ((x - y) ** 2).mean()
+
+
+{decorator}class Masked(nn.Module):
+    def __init__(self):
+        super(Masked, self).__init__()
+
+    def forward(self, x, y):
+        return (x - y).mean() + torch.zeros(4, 4).to(x.device).mean()
+"""
+MAIN = """\
+import torch
+from losses import {imported}
+
+model = torch.nn.Linear(8, 2).cuda()
+loss = Used()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, y in loader:
+    optimizer.zero_grad()
+    loss(model(x.cuda()), y.cuda()).backward()
+    optimizer.step()
+"""
+MODULE = "import losses\n\nlosses.Used\n"
+PICKED = "import losses\n\n\ndef build(name):\n    return getattr(losses, name)()\n"
+LOADED = (
+    "import importlib\n\n\ndef build(module, name):\n"
+    "    return getattr(importlib.import_module(module), name)()\n\n\nprint(build(a, b))\n"
+)
+
+
+def _codes(folder: Path, decorator: str = "", imported: str = "Used", **others: str) -> list[str]:
+    files = {"losses": LOSSES.format(decorator=decorator), "main": MAIN.format(imported=imported)}
+    return codes(write(folder, files, **others) / "losses.py")
+
+
+@pytest.mark.parametrize(
+    ("others", "imported"),
+    [
+        ({}, "Used"),
+        ({}, "Used, Masked"),
+        ({}, "*"),
+        ({"extra": MODULE}, "Used"),
+        ({"extra": "# Masked() is worse\nfrom losses import Used\n"}, "Used"),
+        ({"extra": 'class Net:\n    """Like `Masked`."""\n'}, "Used"),
+        ({"other": "class Masked:\n    pass\n"}, "Used"),
+        ({"extra": "def build(config):\n    return getattr(config, name)\n"}, "Used"),
+        ({"extra": LOADED.partition("print")[0]}, "Used"),
+        ({"extra": LOADED.replace("getattr(", "len(")}, "Used"),
+    ],
+)
+def test_what_nothing_uses_is_not_reported(tmp_path: Path, others: dict[str, str], imported: str) -> None:
+    assert _codes(tmp_path, imported=imported, **others) == []
+
+
+@pytest.mark.parametrize(
+    ("others", "imported"),
+    [
+        ({"extra": "from losses import Masked\n\nloss = Masked()\n"}, "Used"),
+        ({"extra": "from losses import Masked as Loss\n"}, "Used"),
+        ({"extra": "import losses\n\nloss = losses.Masked()\n"}, "Used"),
+        ({"extra": 'LOSS = "Masked"\n'}, "Used"),
+        ({"extra": PICKED}, "Used"),
+        ({"extra": PICKED.replace("losses", "kinds"), "kinds": "from losses import *\n"}, "Used"),
+        ({"extra": LOADED}, "Used"),
+        ({"extra": "def all_of(base):\n    return base.__subclasses__()\n"}, "Used"),
+        ({"extra": "from losses import *\n\n\ndef build(name):\n    return globals()[name]()\n"}, "Used"),
+        ({"setup": "from setuptools import setup\n\nsetup(name='losses')\n"}, "Used"),
+    ],
+)
+def test_what_may_be_used_is_reported(tmp_path: Path, others: dict[str, str], imported: str) -> None:
+    assert _codes(tmp_path, imported=imported, **others) == ["TL206"]
+
+
+@pytest.mark.parametrize(
+    ("decorator", "expected"),
+    [("@LOSSES.register_module()\n", ["TL206"]), ("@add_start_docstrings('Masked', DOCS)\n", [])],
+)
+def test_a_decorator_may_register_a_class(tmp_path: Path, decorator: str, expected: list[str]) -> None:
+    assert _codes(tmp_path, decorator=decorator) == expected
+
+
+def test_a_configuration_file_may_name_a_class(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text("loss: Masked\n", encoding="utf-8")
+    assert _codes(tmp_path) == ["TL206"]
+
+
+def test_a_setup_that_only_builds_an_extension_installs_no_modules(tmp_path: Path) -> None:
+    setup = "from setuptools import setup\n\nsetup(name='ops', ext_modules=[build('ops')])\n"
+    assert _codes(tmp_path, setup=setup) == []
+
+
+def test_a_module_that_is_loaded_by_its_path_may_use_the_names_that_it_imports(tmp_path: Path) -> None:
+    main = "import imp\n\nimp.load_source('net', path).Net()\n"
+    files = {"losses": LOSSES.format(decorator=""), "net": "from losses import Used, Masked\n\nNet = Used\n"}
+    assert codes(write(tmp_path, files, main=main) / "losses.py") == []
+
+
+def test_what_no_script_may_import_is_reported(tmp_path: Path) -> None:
+    assert codes(write(tmp_path, {"losses": LOSSES.format(decorator="")}) / "losses.py") == ["TL206"]
+
+
+def test_an_ignored_file_that_is_imported_may_use_a_class(tmp_path: Path) -> None:
+    (tmp_path / ".gitignore").write_text("models/\n", encoding="utf-8")
+    models = "from losses import Masked\n\nloss = Masked()\n"
+    others = {"models/net": models, "models/__init__": "", "extra": "from models.net import loss\n"}
+    files = {"losses": LOSSES.format(decorator=""), "main": MAIN.format(imported="Used"), **others}
+    assert codes(write(tmp_path, files) / "losses.py") == ["TL206"]

@@ -1,0 +1,177 @@
+"""Which functions and classes at the top level of a file something in the project uses."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from itertools import pairwise
+
+from torchlint.project.project import Project
+from torchlint.source.lexemes import code_of
+from torchlint.source.paths import is_installed
+from torchlint.source.reading import is_notebook
+
+_WORD = re.compile(r"[^\W\d]\w*")
+#: A piece of a file that only imports, and does not rename.
+_IMPORT = re.compile(r"\s*(?:from|import)\b(?!.*\bas\b)[^;]*\Z", re.DOTALL)
+_DEFINITION = re.compile(r"^(?:async[ \t]+)?(?:def|class)[ \t]+(\w+)", re.MULTILINE)
+_DECORATOR = re.compile(r"^@(?:\w+\.)*(\w+)", re.MULTILINE)
+#: Decorators that do not register what they decorate.
+_PLAIN_DECORATORS = frozenset(
+    "no_grad inference_mode enable_grad autocast compile script unused ignore jit dataclass contextmanager cache "
+    "lru_cache wraps total_ordering add_start_docstrings add_code_sample_docstrings replace_return_docstrings".split()
+)
+#: What reaches all names of the file that it is in.
+_OWN_NAMES = re.compile(
+    r"\b(?:globals|locals)\(|(?<![\w.])(?:vars\(\s*\)|(?:eval|exec)\()|\bsys\.modules\b|\bgetmembers\("
+    r"|^[ \t]*(?:from|import)[ \t]+(?:fire|invoke|jsonargparse|defopt|clize|plac)\b",
+    re.MULTILINE,
+)
+#: What finds classes, wherever they are, by their base class or by their names on the command line.
+_REGISTRIES = re.compile(r"\b(?:__subclasses__|__init_subclass__|LightningCLI|jsonargparse)\b")
+#: What loads modules by name, and what takes names from an object by name.
+_LOADERS = re.compile(r"\b(?:import_module|__import__|load_source|module_from_spec|load_module|run_path|run_module)\b")
+_PICKS = re.compile(r"\b(?:getattr|vars|getmembers)\(|(?<!self)\.__dict__\b")
+_ENTRIES = ("hubconf.py", "conftest.py", "setup.py")
+
+
+class Uses:
+    """Answers for one version of a project. Each question is asked of as few files as possible."""
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+        self._witnesses: dict[tuple[str, str], str | None] = {}
+
+    def has(self, file: str, name: str) -> bool:
+        """Whether something may use the function or class called ``name`` of a file, relative to the root.
+
+        It is not used if the file is of a program whose modules nothing installs, and if all other code contains the
+        name only in imports: other than its own definition, and comments and docstrings. Names that are looked up as
+        strings, in registries or from the command line count as used.
+        """
+        key = (file, name)
+        if key not in self._witnesses:
+            self._witnesses[key] = file if not self._is_of_program(file) else self._witness(file, name)
+        return self._witnesses[key] is not None
+
+    def consulted(self, file: str) -> frozenset[str]:
+        """The files on which the answers about a file depended so far."""
+        found = {witness for (asked, _), witness in self._witnesses.items() if asked == file}
+        if None in found:
+            return self._files
+        return frozenset(item for item in found if item is not None) - {file}
+
+    @cached_property
+    def _files(self) -> frozenset[str]:
+        """The files of the project, relative to the root."""
+        return frozenset(filter(None, map(self._project.file_of, self._project.files)))
+
+    def _is_of_program(self, file: str) -> bool:
+        """Whether all code that may use a file is seen: scripts, or modules that these may load by their paths."""
+        project = self._project
+        return (
+            project.complete
+            and (project.is_in_program(file) or (bool(project.entries()) and bool(project.taken(file))))
+            and not is_notebook(file)
+            and not file.endswith(_ENTRIES)
+            and not is_installed(str(project.root / file))
+        )
+
+    def _witness(self, file: str, name: str) -> str | None:
+        """A file that may use a name of a file; None if there is none."""
+        if name.startswith("__") or self._project.configs.contain(name):
+            return file
+        takers = self._project.takers(file)
+        for other in (file, *sorted(takers - {file}), *sorted(self._files - takers - {file})):
+            if self._mentions(other, name):
+                return other
+        unseen = self._unseen or self._finder
+        if unseen is not None:
+            return unseen
+        return self._picker(file, name)
+
+    def _mentions(self, file: str, name: str) -> bool:
+        """Whether a file contains a name other than in imports and in definitions of this name."""
+        if name not in (self._project.text_of(file) or "") or name not in self._project.vocabulary(file):
+            return False
+        return any(True for _ in self._pieces(file, lambda words: name in words, name))
+
+    def _pieces(self, file: str, concerns: Callable[[frozenset[str]], bool], name: str | None = None) -> Iterator[str]:
+        """The code of the top-level statements of a file whose words concern the question.
+
+        Without imports, and without the definitions of ``name``.
+        """
+        starts, text = self._project.facts_of(file).pieces.starts, self._project.text_of(file) or ""
+        for words, (start, end) in zip(self._project.words_of(file), pairwise((*starts, len(text))), strict=True):
+            if not concerns(words):
+                continue
+            code = code_of(text[start:end])
+            if _defined(code) != name and _IMPORT.match(code) is None and concerns(frozenset(_WORD.findall(code))):
+                yield code
+
+    @cached_property
+    def _unseen(self) -> str | None:
+        """A file that imports one which is on disk and not of the project, such as an ignored one."""
+        return next((file for file in sorted(self._files) if any(self._unseen_imports(file))), None)
+
+    def _unseen_imports(self, file: str) -> Iterator[bool]:
+        """By import of a file, whether it is of a file that is on disk and not of the project."""
+        for item in self._project.imported_by(file):
+            folder = self._project.root / file
+            for _ in range(item.level or 1):
+                folder = folder.parent
+            for base in (folder,) if item.level else dict.fromkeys((folder, self._project.root)):
+                module = base.joinpath(*item.module.split("."))
+                names = [module.with_name(f"{module.name}.py")] if item.module else []
+                names += [module / f"{name}.py" for name in ("__init__", *item.names) if name != "*"]
+                yield any(path.is_file() and self._project.file_of(path) is None for path in names)
+
+    @cached_property
+    def _finder(self) -> str | None:
+        """A file that may find any function or class of the project without naming it."""
+        for file in sorted(self._files):
+            text = self._project.text_of(file) or ""
+            if _REGISTRIES.search(text) is not None:
+                return file
+            if _LOADERS.search(text) is not None and _PICKS.search(text) is not None:
+                live = "\n".join(self._live(file))
+                if _LOADERS.search(live) is not None and _PICKS.search(live) is not None:
+                    return file
+        return None
+
+    def _live(self, file: str) -> Iterator[str]:
+        """The code of a file without the functions that no other code of it names."""
+        for code in self._pieces(file, lambda words: True):
+            name = _defined(code)
+            if not name or self._project.is_taken(file, name) or self._mentions(file, name):
+                yield code
+
+    def _picker(self, file: str, name: str) -> str | None:
+        """A file that may take a name as a string from a file, or from another one that imports it from there."""
+        holders, waiting, modules = {file}, [file], False
+        while waiting:
+            holder = waiting.pop()
+            if _OWN_NAMES.search(self._project.text_of(holder) or "") is not None:
+                return holder
+            for importer, taken in self._project.taken(holder).items():
+                modules = modules or "" in taken
+                if importer not in holders and ("*" in taken or name in taken):
+                    holders.add(importer)
+                    waiting.append(importer)
+        if not modules:  # only the names that they list are imported
+            return None
+        return next((other for other in sorted(self._files) if self._picks(other)), None)
+
+    def _picks(self, file: str) -> bool:
+        """Whether a file takes names as strings from something that may be a module."""
+        return any(picked.partition(".")[0] not in ("self", "cls") for picked in self._project.picked_from(file))
+
+
+def _defined(code: str) -> str:
+    """The function or class that a top-level statement defines, and that no decorator may register; or empty."""
+    found = _DEFINITION.search(code)
+    before = code[: found.start()].strip() if found is not None else ""
+    if found is None or (before and not before.startswith("@")):
+        return ""
+    return found[1] if _PLAIN_DECORATORS.issuperset(_DECORATOR.findall(before)) else ""
