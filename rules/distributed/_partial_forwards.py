@@ -14,7 +14,7 @@ from torchlint.model.syntax.dotted import is_attribute_of_self, last_name
 from torchlint.model.syntax.literals import is_constant_name
 from torchlint.model.training.networks import Networks
 
-#: Conditions that differ from step to step, and whether they hold.
+#: Conditions that differ from step to step, and whether they are true.
 _Path = frozenset[tuple[cst.CSTNode, bool]]
 #: A class, and the text of the layer that its methods run: ``self.head``.
 _Layer = tuple[cst.ClassDef, str]
