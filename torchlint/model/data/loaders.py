@@ -13,6 +13,8 @@ from torchlint.model.syntax.signatures import SIGNATURES
 
 #: What a derived class may pass by itself: nothing that says how items are loaded.
 _OWN = frozenset({"collate_fn", "worker_init_fn"})
+#: What the branches of a constructor must have in common: otherwise the program chooses how to load.
+_OF_LOADING = ("num_workers", "pin_memory", "persistent_workers")
 
 
 class Loaders(ForestFact):
@@ -133,7 +135,12 @@ class Loaders(ForestFact):
             return self._base_calls_of(last)
         constructor = self._tree.own_method(last, "__init__")
         above = [] if constructor is None else self._constructions(constructor)
-        return [Call(node, DATA_LOADER, self._forest.keywords) for node in above]
+        ways = {tuple(self._option(node, name) for name in _OF_LOADING) for node in above}
+        return [Call(node, DATA_LOADER, self._forest.keywords) for node in above] if len(ways) == 1 else []
+
+    def _option(self, node: cst.Call, name: str) -> str | None:
+        given = keywords_of(node).get(name)
+        return None if given is None else self._forest.code(given)
 
     def _constructions(self, constructor: cst.FunctionDef) -> list[cst.Call]:
         return [call for call in self._tree.calls_in(constructor.body) if is_super_call(call, "__init__")]
