@@ -35,7 +35,8 @@ class HostReadInLoop(Rule):
     Not flagged are
 
     - reads that run only at some steps (under a step counter, a rank or an exception, or if a helper returns something
-      else than `None`, which it does at every n-th step), after the loop, once per epoch, or in validation loops;
+      else than `None`, which it does at every n-th step), after the loop, once per epoch, or in validation loops; a
+      read at every second step (`if step % 2 == 0:`) is reported, as it waits half as often;
     - numbers that control the program: a NaN check, early stopping, the step of an environment;
     - values on the CPU, programs that use no GPU, and steps whose optimizer only has a network or tensors that are
       built in its function and never moved.
@@ -99,16 +100,19 @@ class HostReadInLoop(Rule):
     demo = ("GPU",)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
+        from torchlint.model.training.iterations import Iterations
+
         from ._host_reads import HostReads
 
         for step in module.fact(HostReads).steps:
             fix = self._fix(module, step)
             cause = Cause(module.tree.index(step.node), "also synchronizes", whole=True)
             for read in step.reads:
+                often = "second step" if module.fact(Iterations).alternates(read.call, read.step) else "step"
                 yield self.diagnostic(
                     module,
                     read.call,
-                    f"`{_construct(read.call)}` in the training loop waits for the GPU at every step",
+                    f"`{_construct(read.call)}` in the training loop waits for the GPU at every {often}",
                     label="device-to-host sync",
                     notes=(Note.at(module, step.node, "the training step starts"),),
                     fix=fix,

@@ -12,7 +12,7 @@ import libcst as cst
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.program.configuration import Configuration
 from torchlint.model.syntax.binding_kinds import BindingKind
-from torchlint.model.syntax.climbing import climb
+from torchlint.model.syntax.climbing import climb, nearest
 from torchlint.model.syntax.conditions import branches
 from torchlint.model.syntax.dotted import base_of, dotted_name, last_name, last_part
 from torchlint.model.syntax.exits import ends_with
@@ -106,6 +106,16 @@ class Iterations(ForestFact):
         return any(
             item.guard is not None and self._intervals.counts(item.guard.test)
             for item in branches(self._tree, node, step)
+        )
+
+    def alternates(self, node: cst.CSTNode, step: cst.CSTNode) -> bool:
+        """Whether ``node`` runs at every second iteration of ``step`` or in every second of its calls."""
+        outer = step if self._tree.within(node, step) else self._forest.function_of(node)
+        return outer is not None and any(
+            item.guard is not None
+            and nearest(self._tree, item.guard, cst.For, cst.While, cst.FunctionDef) is outer
+            and self._intervals.alternates(item.guard.test)
+            for item in branches(self._tree, node, outer)
         )
 
     def _is_closure(self, function: cst.FunctionDef | cst.Lambda) -> bool:
