@@ -30,13 +30,12 @@ class HostReadInLoop(Rule):
     `.item()` before torch 0.4), and copies of which only a sum or mean is computed: `hits.cpu().sum()`. The read may be
     in the loop, or in a function or `forward` that the step calls. It may also be in a function that is itself a
     training step, such as that of an ignite `Engine`, or in a `forward` that records gradients, if its callers are
-    unknown or train it on all data at once.
+    unknown or train it on all data at once. A read at every second step (`if step % 2 == 0:`) is flagged too.
 
     Not flagged are
 
     - reads that run only at some steps (under a step counter, a rank or an exception, or if a helper returns something
-      else than `None`, which it does at every n-th step), after the loop, once per epoch, or in validation loops; a
-      read at every second step (`if step % 2 == 0:`) is reported, as it waits half as often;
+      else than `None`, which it does at every n-th step), after the loop, once per epoch, or in validation loops;
     - numbers that control the program: a NaN check, early stopping, the step of an environment;
     - values on the CPU, programs that use no GPU, and steps whose optimizer only has a network or tensors that are
       built in its function and never moved.
