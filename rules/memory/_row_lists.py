@@ -9,9 +9,11 @@ from dataclasses import dataclass
 import libcst as cst
 
 from torchlint.model.module import Module
+from torchlint.model.program.tensor_forms import TensorForms
+from torchlint.model.semantics.value import Device
 from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.climbing import climb, nearest
-from torchlint.model.syntax.dotted import called_name
+from torchlint.model.syntax.dotted import called_name, index_of
 from torchlint.model.syntax.scopes import unpacked
 
 from ._row_iterations import RowIterations
@@ -74,23 +76,42 @@ class RowLists:
     def _is_computed(self, row: cst.BaseExpression, names: Levels) -> bool:
         """Whether a row needs kernels of its own.
 
-        ``x[i]``, ``x[i].unsqueeze(0)`` and ``x[i, :, start[i] : end[i]]`` are only views.
+        ``x[i]``, ``x[i].unsqueeze(0)`` and ``x[i, :, start[i] : end[i]]`` are only views, and so is ``x[i, places[i]]``
+        if the places are numbers on the CPU.
         """
         level = self._values.level(row, names)
         if level is Level.NUMBER:
             return isinstance(row, cst.BinaryOperation)  # `start + i * step`, of tensors because they are joined
         return level is Level.ROW and any(
-            self._launches(part, names) for part in self._tree.nodes_in(row) if not self._is_in_bound(part, row)
+            self._launches(part, names) for part in self._tree.nodes_in(row) if not self._is_number(part, row, names)
         )
 
-    def _is_in_bound(self, part: cst.CSTNode, row: cst.BaseExpression) -> bool:
-        """Whether ``part`` of a row belongs to a bound of a slice, which is a number."""
-        return any(isinstance(above, cst.Slice) for above, _ in climb(self._tree, part, row))
+    def _is_number(self, part: cst.CSTNode, row: cst.BaseExpression, names: Levels) -> bool:
+        """Whether ``part`` of a row belongs to a bound of a slice, or to an index, that is a number on the host."""
+        return any(
+            isinstance(above, cst.Slice) or (isinstance(above, cst.Index) and self._is_on_host(above.value, names))
+            for above, _ in climb(self._tree, part, row)
+        )
+
+    def _is_on_host(self, index: cst.BaseExpression, names: Levels) -> bool:
+        """``places[i]`` and ``places[i] + 1`` of a tensor of one dimension that is on the CPU."""
+        if isinstance(index, cst.BinaryOperation):
+            sides = (index.left, index.right)
+            return all(isinstance(side, cst.Integer) or self._is_on_host(side, names) for side in sides)
+        number = index_of(index) if isinstance(index, cst.Subscript) else None
+        if number is None or self._values.level(number, names) is not Level.NUMBER:
+            return False
+        assert isinstance(index, cst.Subscript)
+        is_line = self._module.fact(TensorForms).is_line(index.value)
+        return is_line and self._module.value(index.value).device is Device.CPU
 
     def _launches(self, part: cst.CSTNode, names: Levels) -> bool:
         if isinstance(part, cst.Subscript):
             indices = (item.slice for item in part.slice if isinstance(item.slice, cst.Index))
-            return any(self._values.index_level(index, names) is Level.ROW for index in indices)
+            return any(
+                self._values.index_level(index, names) is Level.ROW and not self._is_on_host(index.value, names)
+                for index in indices
+            )
         if isinstance(part, cst.Call):
             return called_name(part) not in VIEWS | SIZES
         return isinstance(part, (cst.BinaryOperation, cst.Comparison))

@@ -38,10 +38,9 @@ class RowLoop(Rule):
     `torch.stack` or `torch.cat`.
 
     Not reported: loops in which an iteration reads what another one has written; rows that a network or a function of
-    the program computes; `torch.stack` of rows that are only selected (`x[i]`,
-    `x[i, :, start:end]`), which are views; loops with few
-    iterations, such as over classes, layers or channels; loops that run once, in a constructor, in a function that
-    only constructors call, or at the top level of a file.
+    the program computes; `torch.stack` of rows that are only selected (`x[i]`, `x[i, :, start:end]`, `x[i, places[i]]`
+    with places on the CPU), which are views; loops with few iterations, such as over classes, layers or channels; loops
+    that run once, in a constructor, in a function that only constructors call, or at the top level of a file.
 
     ## Why it is slow
     Each iteration launches its own kernels, for a row or a single element. On a GPU a kernel launch takes longer than

@@ -287,6 +287,8 @@ class ConstantUploads:
         if is_else:
             if self._asks_for_settings(test):
                 return False  # a whole run takes it, or none
+            if _asks_whether_empty(test):
+                return False
             return re.search(r"> ?0\b|!= ?0\b|\blen\(|any\(|is not None|numel|\.sum\(|\bin\b|hasattr", text) is not None
         return _SELDOM.search(text) is not None
 
@@ -354,3 +356,13 @@ class ConstantUploads:
         found += [call.receiver for call in self._module.methods("compile")]
         definitions = (self._module.value(item).definition for item in found)
         return frozenset(item for item in definitions if item is not None)
+
+
+def _asks_whether_empty(test: cst.BaseExpression) -> bool:
+    """Whether the `else` of a test is the usual case: ``if len(boxes) <= 1:``, ``if mask.sum() == 0:``."""
+    if not isinstance(test, cst.Comparison) or len(test.comparisons) != 1:
+        return False
+    operator, other = test.comparisons[0].operator, test.comparisons[0].comparator
+    if not isinstance(operator, (cst.Equal, cst.LessThan, cst.LessThanEqual)) or not isinstance(other, cst.Integer):
+        return False
+    return other.value == "0" or (other.value == "1" and not isinstance(operator, cst.Equal))

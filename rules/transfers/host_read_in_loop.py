@@ -30,7 +30,7 @@ class HostReadInLoop(Rule):
     `.item()` before torch 0.4), and copies of which only a sum or mean is computed: `hits.cpu().sum()`. The read may be
     in the loop, or in a function or `forward` that the step calls. It may also be in a function that is itself a
     training step, such as that of an ignite `Engine`, or in a `forward` that records gradients, if its callers are
-    unknown or train it on all data at once.
+    unknown or train it on all data at once. A read at every second step (`if step % 2 == 0:`) is flagged too.
 
     Not flagged are
 
@@ -99,16 +99,19 @@ class HostReadInLoop(Rule):
     demo = ("GPU",)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
+        from torchlint.model.training.iterations import Iterations
+
         from ._host_reads import HostReads
 
         for step in module.fact(HostReads).steps:
             fix = self._fix(module, step)
             cause = Cause(module.tree.index(step.node), "also synchronizes", whole=True)
             for read in step.reads:
+                often = "second step" if module.fact(Iterations).alternates(read.call, read.step) else "step"
                 yield self.diagnostic(
                     module,
                     read.call,
-                    f"`{_construct(read.call)}` in the training loop waits for the GPU at every step",
+                    f"`{_construct(read.call)}` in the training loop waits for the GPU at every {often}",
                     label="device-to-host sync",
                     notes=(Note.at(module, step.node, "the training step starts"),),
                     fix=fix,

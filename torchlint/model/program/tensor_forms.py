@@ -31,11 +31,15 @@ _MEMBERS_OF_TENSORS = (
 )
 #: Functions of torch that take nothing but a tensor, and distributions that do.
 _TAKING = METHODS - {"to", "cuda", "cpu"} | _COMPUTING | {"log", "log10", "log2", "logsumexp", "cosine_similarity"}
-_DISTRIBUTIONS = frozenset({"Categorical", "OneHotCategorical", "Dirichlet"})
+_TAKING_DISTRIBUTIONS = frozenset({"Categorical", "OneHotCategorical", "Dirichlet"})
+#: Where distributions are, and their methods that give a tensor.
+_DISTRIBUTIONS = "torch.distributions."
+_DRAWING = frozenset({"sample", "rsample", "log_prob", "entropy"})
 #: Functions of Python that give a tensor of tensors.
 _BUILTINS = frozenset({"builtins.abs", "builtins.max", "builtins.min", "builtins.sum"})
-#: Functions that make a tensor of one dimension.
+#: Functions that make a tensor of one dimension, and those that make one of a size that they are given.
 _LINES = frozenset({"torch.linspace", "torch.logspace", "torch.randperm", "torch.arange", "torch.bincount"})
+_SIZED = frozenset(f"torch.{name}" for name in ("randint", "rand", "randn", "zeros", "ones", "empty", "full"))
 ORDER = (cst.LessThan, cst.LessThanEqual, cst.GreaterThan, cst.GreaterThanEqual, cst.Equal, cst.NotEqual)
 _DEPTH = 8
 
@@ -80,7 +84,7 @@ class TensorForms(ForestFact):
         owner, _, last = (self._forest.name_of(call.func) or "").rpartition(".")
         if owner == "torch":
             return last.endswith("_like") or last in _TAKING
-        return owner == "torch.nn.functional" or (owner == "torch.distributions" and last in _DISTRIBUTIONS)
+        return owner == "torch.nn.functional" or (owner == "torch.distributions" and last in _TAKING_DISTRIBUTIONS)
 
     def _is_of_tensor(self, member: cst.Attribute) -> bool:
         methods, attributes = _MEMBERS_OF_TENSORS
@@ -136,6 +140,8 @@ class TensorForms(ForestFact):
             return True
         if not isinstance(func, cst.Attribute) or self._forest.definitions.called(call, self._forest.values):
             return False
+        if func.attr.value in _DRAWING and self.is_distribution(func.value):
+            return True
         if func.attr.value in MAKING or func.attr.value in _IN_PLACE:
             return True
         if func.attr.value not in METHODS | _COMPUTING:
@@ -242,6 +248,8 @@ class TensorForms(ForestFact):
             return False
         name = self._forest.name_of(node.func)
         if name is not None:
+            if name in _SIZED:
+                return self._is_of_one_size(node)
             return name in _LINES or (name == "torch.flatten" and len(node.args) == 1)
         func = node.func
         if not isinstance(func, cst.Attribute) or not self.is_tensor(func.value):
@@ -250,6 +258,21 @@ class TensorForms(ForestFact):
             return not node.args
         shape = [self._forest.code(item.value) for item in node.args]
         return func.attr.value in ("view", "reshape") and shape in (["-1"], ["(-1,)"])
+
+    def _is_of_one_size(self, call: cst.Call) -> bool:
+        """``torch.randint(9, (n,))``, ``torch.zeros(size=[n])``; a name alone may be that of several sizes."""
+        given = [item.value for item in call.args if item.keyword is None or item.keyword.value == "size"]
+        sizes = [item for item in given if isinstance(item, (cst.Tuple, cst.List))]
+        return len(sizes) == 1 and len(sizes[0].elements) == 1 and isinstance(sizes[0].elements[0], cst.Element)
+
+    def is_distribution(self, node: cst.BaseExpression) -> bool:
+        """Whether ``node`` is a distribution of torch, or a name for one."""
+        if isinstance(node, cst.Call):
+            return (self._forest.name_of(node.func) or "").startswith(_DISTRIBUTIONS)
+        if not isinstance(node, cst.Name):
+            return False
+        made = [item.value if not item.path else None for item in self._forest.values.reaching.of(node)]
+        return bool(made) and all(isinstance(item, cst.Call) and self.is_distribution(item) for item in made)
 
 
 def compared(node: cst.Comparison) -> list[cst.BaseExpression]:

@@ -13,6 +13,8 @@ from torchlint.model.syntax.literals import value_of
 
 #: What a text such as ``f"cuda:{index}"`` names.
 CUDA = Value(Kind.DEVICE, device=Device.CUDA)
+#: Comparisons that give a bool, also of tensors.
+_GIVING_BOOL = (cst.Is, cst.IsNot, cst.In, cst.NotIn)
 
 
 def augmented_value(node: cst.AugAssign, values: Evaluator) -> Value:
@@ -68,6 +70,8 @@ def compound_value(node: cst.CSTNode, values: Evaluator) -> Value:
             return Value(Kind.OTHER)
         return replace(inner, constant=None) if inner.kind in (Kind.TENSOR, Kind.NUMBER) else UNKNOWN
     if type(node) is cst.Comparison:
+        if any(isinstance(item.operator, _GIVING_BOOL) for item in node.comparisons):
+            return Value(Kind.OTHER)
         sides = [values.of(node.left), *(values.of(item.comparator) for item in node.comparisons)]
         return TENSOR if any(side.kind is Kind.TENSOR for side in sides) else Value(Kind.OTHER)
     if type(node) is cst.NamedExpr:

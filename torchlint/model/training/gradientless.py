@@ -7,6 +7,7 @@ from functools import cached_property
 import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
+from torchlint.model.program.tensor_forms import TensorForms
 from torchlint.model.syntax.dotted import last_name
 
 #: Methods that return the size of a tensor ...
@@ -27,7 +28,6 @@ _INTEGER_TYPES = frozenset(
     f"torch.{name}"
     for name in "bool uint8 int8 int16 short int32 int int64 long ByteTensor IntTensor LongTensor".split()
 )
-_DISTRIBUTIONS = "torch.distributions."
 
 
 class Gradientless(ForestFact):
@@ -53,7 +53,7 @@ class Gradientless(ForestFact):
         if type(part) is not cst.Call or type(part.func) is not cst.Attribute:
             return False
         if part.func.attr.value == "sample":
-            return self._is_distribution(part.func.value)
+            return self._forest.fact(TensorForms).is_distribution(part.func.value)
         if part.func.attr.value in _CONVERTING:
             return any(self._forest.name_of(argument.value) in _INTEGER_TYPES for argument in part.args)
         return part.func.attr.value in _INTEGERS
@@ -81,11 +81,3 @@ class Gradientless(ForestFact):
         return bool(bound) and all(
             isinstance(value, cst.Call) and path == (1,) and self.gives_indices(value) for value, path in bound
         )
-
-    def _is_distribution(self, node: cst.BaseExpression) -> bool:
-        if isinstance(node, cst.Call):
-            return (self._forest.name_of(node.func) or "").startswith(_DISTRIBUTIONS)
-        if not isinstance(node, cst.Name):
-            return False
-        made = [item.value if not item.path else None for item in self._forest.values.reaching.of(node)]
-        return bool(made) and all(isinstance(item, cst.Call) and self._is_distribution(item) for item in made)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import libcst as cst
 
@@ -43,14 +43,26 @@ class Intervals(ForestFact):
             for node in self._tree.nodes_in(test)
         )
 
+    def alternates(self, test: cst.BaseExpression) -> bool:
+        """Whether a condition is true at every second iteration, which does not count: ``step % 2 == 0``."""
+        return any(
+            bool(values := self._periods(node)) and all(map(_is_two, values)) for node in self._tree.nodes_in(test)
+        )
+
     def _is_remainder(self, node: cst.CSTNode) -> bool:
         if not isinstance(node, cst.BinaryOperation) or not isinstance(node.operator, cst.Modulo):
             return False
         if node not in self._remainders:
-            sources = self._forest.fact(Configuration).sources(node.right)  # of an option, its default
-            values = sources.values if sources is not None else ()
+            values = self._periods(node)
             self._remainders[node] = not values or not all(map(_is_short, values))
         return self._remainders[node]
+
+    def _periods(self, node: cst.CSTNode) -> Sequence[cst.BaseExpression]:
+        """What ``node`` may be a remainder by: of an option, its default."""
+        if not isinstance(node, cst.BinaryOperation) or not isinstance(node.operator, cst.Modulo):
+            return ()
+        sources = self._forest.fact(Configuration).sources(node.right)
+        return sources.values if sources is not None else ()
 
     def _is_counted(self, name: cst.Name) -> bool:
         reached = self._forest.values.reaching.of(name)
@@ -167,4 +179,8 @@ class Intervals(ForestFact):
 
 def _is_short(period: cst.BaseExpression) -> bool:
     """Whether what runs at every n-th iteration runs as good as always: every second one counts like every one."""
-    return isinstance(period, cst.Integer) and period.value in ("1", "2")
+    return _is_two(period) or (isinstance(period, cst.Integer) and period.value == "1")
+
+
+def _is_two(period: cst.BaseExpression) -> bool:
+    return isinstance(period, cst.Integer) and period.value == "2"

@@ -12,9 +12,9 @@ import libcst as cst
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.program.configuration import Configuration
 from torchlint.model.syntax.binding_kinds import BindingKind
-from torchlint.model.syntax.climbing import climb
+from torchlint.model.syntax.climbing import climb, nearest
 from torchlint.model.syntax.conditions import branches
-from torchlint.model.syntax.dotted import dotted_name, last_name, last_part
+from torchlint.model.syntax.dotted import base_of, dotted_name, last_name, last_part
 from torchlint.model.syntax.exits import ends_with
 from torchlint.model.syntax.literals import is_none
 from torchlint.model.syntax.nodes import HANDLERS
@@ -45,6 +45,9 @@ _COUNTERS = re.compile(
     re.IGNORECASE,
 )
 _STARTS = re.compile(r"start|warm|begin|after|burn|delay|min_|ramp|skip", re.IGNORECASE)
+#: Comparisons of such a number with that iteration; those whose `else` is what is done from there on.
+_ABOVE = (cst.GreaterThan, cst.GreaterThanEqual)
+_BELOW = (cst.LessThan, cst.LessThanEqual)
 #: Calls that check the type of a value, which is the same at every iteration.
 _TYPE_QUESTIONS = frozenset({"isinstance", "hasattr", "callable", "is_tensor"})
 
@@ -82,7 +85,7 @@ class Iterations(ForestFact):
                 return False
             if isinstance(above, (cst.If, cst.IfExp)) and child is not above.test:
                 often = or_often and self._trains_or_asks_for_process(above, child, step)
-                late = child is above.body and self._starts_late(above, step)
+                late = self._starts_late(above, child, step)
                 works = has_work(above, child, self._forest.values.reaching) and not self._intervals.counts(above.test)
                 usual = self._is_usual(above, child) or self._has_all_work(above, child)
                 if not (often or late or works or usual) and self._is_rare(above, step):
@@ -103,6 +106,16 @@ class Iterations(ForestFact):
         return any(
             item.guard is not None and self._intervals.counts(item.guard.test)
             for item in branches(self._tree, node, step)
+        )
+
+    def alternates(self, node: cst.CSTNode, step: cst.CSTNode) -> bool:
+        """Whether ``node`` runs at every second iteration of ``step`` or in every second of its calls."""
+        outer = step if self._tree.within(node, step) else self._forest.function_of(node)
+        return outer is not None and any(
+            item.guard is not None
+            and nearest(self._tree, item.guard, cst.For, cst.While, cst.FunctionDef) is outer
+            and self._intervals.alternates(item.guard.test)
+            for item in branches(self._tree, node, outer)
         )
 
     def _is_closure(self, function: cst.FunctionDef | cst.Lambda) -> bool:
@@ -131,16 +144,36 @@ class Iterations(ForestFact):
                     continue
                 return True
             if isinstance(node, cst.Name) and node.value in varying and not self._checks_type(node):
-                held = self._held(node)
+                held = self._held(node, step)
                 if held is None or _RARE.search(held):
                     return True
         return False
 
-    def _held(self, name: cst.Name) -> str | None:
-        """The attribute of ``self`` that ``name`` is another name for: ``opt`` after ``opt = self.opt``."""
+    def _held(self, name: cst.Name, step: cst.CSTNode) -> str | None:
+        """What ``name`` is another name for, if that is the same at every iteration of ``step``.
+
+        The attribute ``opt`` after ``opt = self.opt``; ``loss`` after ``config = settings["loss"]``.
+        """
         assigned = self._forest.values.reaching.assigned(name)
-        text = dotted_name(assigned) if isinstance(assigned, cst.Attribute) else None
-        return last_part(text) if text is not None and text.startswith("self.") else None
+        if isinstance(assigned, cst.Attribute):
+            text = dotted_name(assigned)
+            return last_part(text) if text is not None and text.startswith("self.") else None
+        if not isinstance(assigned, cst.Subscript) or self._varies(assigned, step):
+            return None
+        return last_part(_setting(assigned)) or None
+
+    def _varies(self, item: cst.Subscript, step: cst.CSTNode) -> bool:
+        """Whether an iteration of ``step`` is given the container of ``item``, binds it or stores items there."""
+        container = base_of(item)
+        if not isinstance(container, cst.Name):
+            return True
+        return any(self._tree.within(bound.node, step) for bound in self._forest.values.reaching.of(container)) or any(
+            isinstance(target, cst.Subscript)
+            and isinstance(base := base_of(target), cst.Name)
+            and base.value == container.value
+            and self._tree.within(statement, step)
+            for target, _, statement in self._tree.stores
+        )
 
     def _is_usual(self, branch: cst.If | cst.IfExp, part: cst.CSTNode) -> bool:
         """Whether ``part`` runs in training, unless somebody looks into the program.
@@ -218,19 +251,25 @@ class Iterations(ForestFact):
         name = last_name(flag)
         return _INSPECTING.search(name) is None and self._forest.values.parsers.are_off(name, flag)
 
-    def _starts_late(self, branch: cst.If | cst.IfExp, step: cst.CSTNode) -> bool:
-        """Whether ``branch`` is taken at every iteration from some iteration on: ``if step > warmup:``."""
+    def _starts_late(self, branch: cst.If | cst.IfExp, part: cst.CSTNode, step: cst.CSTNode) -> bool:
+        """Whether ``part`` runs at every iteration from some iteration on.
+
+        The body of ``if step > warmup:``, the ``else`` of ``if epoch < config.get("first_epoch", 1):``.
+        """
         test = branch.test
         if not isinstance(test, cst.Comparison) or len(test.comparisons) != 1:
             return False
         bound = test.comparisons[0]
-        if not isinstance(bound.operator, (cst.GreaterThan, cst.GreaterThanEqual)):
+        if not isinstance(bound.operator, _ABOVE if part is branch.body else _BELOW):
             return False
         counter = last_name(test.left)
-        if not _COUNTERS.fullmatch(counter) or (isinstance(branch, cst.If) and self._leaves(branch.body)):
+        if not _COUNTERS.fullmatch(counter) or (isinstance(branch, cst.If) and self._leaves(part)):
             return False
-        if isinstance(bound.comparator, cst.Integer):
+        is_number = isinstance(bound.comparator, cst.Integer)
+        if is_number and part is branch.body:
             return True
+        if "epoch" in counter.lower() and (is_number or _is_number_by_default(bound.comparator)):
+            return True  # a counter of steps may begin anew
         text = _setting(bound.comparator)
         return (
             _STARTS.search(last_part(text)) is not None
@@ -241,7 +280,7 @@ class Iterations(ForestFact):
             )
         )
 
-    def _leaves(self, block: cst.BaseSuite) -> bool:
+    def _leaves(self, block: cst.CSTNode) -> bool:
         """Whether ``block`` ends the loop or the function: it runs once."""
         return any(isinstance(node, (cst.Break, cst.Return, cst.Raise)) for node in self._tree.nodes_in(block))
 
@@ -322,9 +361,14 @@ def _setting(node: cst.BaseExpression) -> str:
     """The dotted name of a setting: also ``config.warmup`` for ``config["warmup"]`` and ``config.get("warmup", 0)``."""
     owner, key = None, None
     if isinstance(node, cst.Subscript) and len(node.slice) == 1 and isinstance(node.slice[0].slice, cst.Index):
-        owner, key = dotted_name(node.value), node.slice[0].slice.value
+        owner, key = _setting(node.value), node.slice[0].slice.value
     elif isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value == "get":
-        owner, key = dotted_name(node.func.value), node.args[0].value if node.args else None
+        owner, key = _setting(node.func.value), node.args[0].value if node.args else None
     if owner is None:
         return dotted_name(node) or ""
-    return f"{owner}.{key.raw_value}" if isinstance(key, cst.SimpleString) else ""
+    return f"{owner}.{key.raw_value}" if owner and isinstance(key, cst.SimpleString) else ""
+
+
+def _is_number_by_default(node: cst.BaseExpression) -> bool:
+    """``config.get("first_epoch", 1)``."""
+    return bool(_setting(node)) and isinstance(node, cst.Call) and isinstance(node.args[-1].value, cst.Integer)
