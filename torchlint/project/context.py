@@ -9,8 +9,9 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from torchlint.model.syntax.context import Context, ContextFile
 from torchlint.model.syntax.pieces import Piece, parse_spans
@@ -20,8 +21,10 @@ from torchlint.project.project import Project
 from torchlint.project.roots import find_root
 from torchlint.project.state import Dependencies
 from torchlint.project.store import StoreEntry
-from torchlint.project.uses import Uses
 from torchlint.source.parsing import ParseError, is_too_deep
+
+if TYPE_CHECKING:
+    from torchlint.project.uses import Uses
 
 #: Characters of files that are analysed together as a whole.
 GROUP = 200_000
@@ -114,8 +117,16 @@ class _Known:
     edited: _Known | None = None  #: the same project with other texts, the last that were asked for
     extended: tuple[str, _Known] | None = None  #: ... and with one more file, whose path this is
 
-    def __post_init__(self) -> None:
-        self.uses = Uses(self.project)
+    @cached_property
+    def uses(self) -> Uses:
+        """What of its files is used."""
+        from torchlint.project.uses import Uses  # not needed, so not imported, where results are kept
+
+        return Uses(self.project)
+
+    def consulted(self, file: str) -> frozenset[str]:
+        """The files that were looked at so far for what of a file is used."""
+        return self.uses.consulted(file) if "uses" in vars(self) else frozenset()
 
     def including(self, path: str) -> _Known:
         """The same project with a file that belongs to it only while this is checked, such as an ignored file.
@@ -228,7 +239,7 @@ class ProjectFile:
     def dependencies(self, *, with_context: bool, with_takers: bool) -> Dependencies:
         """What its analysis depends on: on what `is_used` found, and on its context and what `is_taken` depends on."""
         project = self._known.project
-        takers = self._known.uses.consulted(self.path)
+        takers = self._known.consulted(self.path)
         if with_takers:
             takers |= project.takers(self.path)
         if not with_context:

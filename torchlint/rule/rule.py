@@ -69,7 +69,8 @@ class Rule:
     #: The same for the text of the file together with what it is analysed with: the evidence may be in another file.
     #: `words` name the place that is reported; words that only show why, such as `torch`, belong here.
     project_words: ClassVar[Words] = ()
-    #: Whether it reports in files that test code: in a folder `tests`, or with a test library.
+    #: Whether it reports in code whose speed does not matter: files that test code (in a folder `tests`, or with a test
+    #: library), and functions and classes that nothing in their program uses.
     in_tests: ClassVar[bool] = False
     #: Oldest torch version whose users profit from the advice, e.g. (2, 4); None: any.
     since: ClassVar[tuple[int, int] | None] = None
