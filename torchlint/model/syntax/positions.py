@@ -17,6 +17,7 @@ class Positions:
     def __init__(self, pieces: Sequence[Piece]) -> None:
         self._piece_of: dict[cst.CSTNode, Piece] = {}
         self._starts = [piece.start for piece in pieces]
+        self._pieces = pieces
         self._latest = pieces[0]
         for piece in pieces:
             self._piece_of |= dict.fromkeys(piece.tree.body, piece)
@@ -28,6 +29,10 @@ class Positions:
     def piece_start(self, offset: int) -> int:
         """Where the piece that contains an offset begins."""
         return self._starts[bisect_right(self._starts, offset) - 1]
+
+    def statements_at(self, offset: int) -> Sequence[cst.CSTNode]:
+        """The statements of the piece that contains an offset."""
+        return self._pieces[bisect_right(self._starts, offset) - 1].tree.body
 
     def span(
         self, node: cst.CSTNode, statement: cst.CSTNode | None, member: cst.CSTNode | None = None
