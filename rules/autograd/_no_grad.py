@@ -12,6 +12,7 @@ from torchlint.model.numerics.autocasts import Autocasts
 from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.binding_kinds import BindingKind
+from torchlint.model.syntax.climbing import nearest
 from torchlint.model.syntax.dotted import PARTS_AND_RESULTS, base_of, dotted_name, prefixes
 from torchlint.model.training.grad_mode import GradModes
 from torchlint.model.training.gradients import LEAVING, Gradients
@@ -118,16 +119,16 @@ class NoGrad:
         """Whether a network that records a graph gets one of the outputs after ``body``."""
         module = self._module
         end = module.tree.last(body)
-        function = module.function_of(body)
+        home = nearest(module.tree, body, cst.FunctionDef, cst.ClassDef)
         return any(
             module.fact(Outputs).carries(argument.value, runs, LEAVING)
-            for call in self._recorded_in(function if function is not None else module.root)
+            for call in self._recorded_in(home if home is not None else module.root)
             if module.tree.index(call) > end
             for argument in call.args
         )
 
     def _recorded_in(self, home: cst.CSTNode) -> list[cst.Call]:
-        """The calls of networks in a function or file whose graph is recorded, in order."""
+        """The calls of networks in a function, class or file whose graph is recorded, in order."""
         if home not in self._recorded:
             module = self._module
             networks = (call for call in module.tree.calls_in(home) if module.value(call.func).kind is Kind.MODULE)

@@ -13,6 +13,7 @@ from torchlint.source.lexemes import places
 _OF_NAMES = f"{string.ascii_letters}{string.digits}_."
 #: The arguments of a move to another number format only.
 _FORMAT = re.compile(r"(?:dtype=)?(?:torch\.(?!device)\w+|[\w.]*dtype)\)")
+_DEFINED = re.compile(r"\bdef (\w+)\(")
 _CALLED = re.compile(r"(?<![\w.])[\w.]+(?=\()")
 _WHOLE = re.compile(r"(?<![\w.])(?:self\.)?\w+(?=\[|\.\w+\(|\.data\b|\.m?T\b)")
 _FUNCTION = re.compile(r"(?<!\w)\w+(?=\()")
@@ -66,13 +67,19 @@ def _is_kept(text: str, name: str, at: int) -> bool:
     Or a name is given such an attribute, the module sets it, or it is that of a function.
     """
     if name.endswith("("):
-        return f"def {name}" in text
+        return name[:-1] in _defined(text)
     if not name.startswith("self."):
         if name.isupper():
             return True  # a constant, maybe of another file
         return name in _aliases(text) or (name in _of_module(text) and name not in _called(text))
     line = text[text.rfind("\n", 0, at) + 1 : at].lstrip()
     return name in _set(text) and name not in _called(text) and not line.startswith(f"{name} =")
+
+
+@lru_cache(maxsize=1)  # several moves of one text are asked for
+def _defined(text: str) -> frozenset[str]:
+    """The names of functions."""
+    return frozenset(_DEFINED.findall(text))
 
 
 @lru_cache(maxsize=1)  # several moves of one text are asked for
