@@ -408,3 +408,70 @@ def test_the_callers_of_a_class_in_a_dictionary_are_followed(tmp_path: Path, gua
         "test": TRACKING.format(guard=guard),
     }
     assert rows_of(tmp_path, files, "tracker", "TL402") == expected
+
+
+SPEAKER = """\
+import torch
+from torch import nn
+
+
+class Speaker(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.prenet = nn.Sequential(nn.Linear(8, 8), nn.Dropout(0.1))
+
+    def inference(self, codes):
+        found = []
+        for _ in range(8):
+            codes = self.prenet(codes)
+            found.append(codes.argmax(1).item())
+        return found
+
+
+class Singer(Speaker):
+    pass
+
+
+class Choir(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.speaker = Speaker()
+"""
+SPEAKING = """\
+import torch
+from speaker import Choir, Singer, Speaker
+
+
+def load(path):
+    network = {made}
+    network.load_state_dict(torch.load(path))
+    network.cuda()
+    {switch}
+    return network
+
+
+def speak(path, loader):
+    network = load(path)
+    with torch.no_grad():
+        for batch in loader:
+            print(network{part}.inference(batch.cuda()))
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "part", "switch", "expected"),
+    [
+        ("Speaker()", "", "print(path)", [13]),
+        ("Speaker()", "", "network.eval()", []),
+        ("Singer()", "", "network.eval()", []),
+        ("Choir()", ".speaker", "network.eval()", []),
+        ("Speaker()", "", "other = torch.nn.Linear(8, 8); other.eval()", [13]),
+    ],
+)
+def test_who_uses_a_network_switches_the_mode_of_its_parts(
+    tmp_path: Path, made: str, part: str, switch: str, expected: list[int]
+) -> None:
+    speaking = SPEAKING.replace("{made}", made).replace("{part}", part).replace("{switch}", switch)
+    main = "from data import loader\nfrom speaking import speak\n\nspeak('weights.pt', loader)\n"
+    files = {"speaker": SPEAKER, "speaking": speaking, "main": main}
+    assert rows_of(tmp_path, files, "speaker", "TL401") == expected

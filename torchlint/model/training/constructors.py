@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import cached_property
 
 import libcst as cst
@@ -83,13 +84,14 @@ class Constructors(ForestFact):
     def may_be_in_evaluation(self, model: cst.BaseExpression, constructors: frozenset[cst.Call]) -> bool:
         """Whether anything in the file may put ``model``, built by ``constructors``, into evaluation mode.
 
-        Any ``eval()`` in the file on an object of that name, on an unnamed one, on a loop variable, or on a network
-        that the constructor is given counts, and so does a function of another file that is given the model and whose
-        name speaks of a mode.
+        Any ``eval()`` in the file on an object of that name, on an unnamed one, on a loop variable, on a network
+        that the constructor is given, or on one that the model is a part of counts, and so does a function of another
+        file that is given the model and whose name speaks of a mode.
         """
         text = dotted_name(model) or ""
         last = last_part(text)
         parts = self._with_parts(constructors)
+        wholes = self._wholes(model) if text.startswith("self.") else frozenset()
         if text.startswith("self.") and self._inherits_from_elsewhere(model):
             return True
         for switch in self._switches.all:
@@ -100,7 +102,7 @@ class Constructors(ForestFact):
                 return True
             assert isinstance(switch.call.func, cst.Attribute)
             made = self._constructors(switch.call.func.value, (), 12)
-            if made is None or made & parts:
+            if made is None or made & parts or self._classes(made) & wholes:
                 return True
         return self._sets_training or last in self._handed_over
 
@@ -110,10 +112,29 @@ class Constructors(ForestFact):
         found = [self._constructors(item, (), 6) for item in given]
         return constructors.union(*(item for item in found if item is not None))
 
+    def _classes(self, constructors: Iterable[cst.Call]) -> frozenset[cst.CSTNode]:
+        """The classes that are called."""
+        return frozenset(item for call in constructors for item in self._definitions.called(call, self._values))
+
+    def _wholes(self, model: cst.BaseExpression) -> frozenset[cst.CSTNode]:
+        """The classes of the networks that ``model``, an attribute of ``self``, may be a part of, directly or not."""
+        found: set[cst.CSTNode] = set()
+        waiting = [self._class_around(model)]
+        while waiting:
+            owner = waiting.pop()
+            if owner is not None and owner not in found:
+                found.add(owner)
+                waiting += self._definitions.derived(owner)
+                waiting += map(self._class_around, self._definitions.calls_of_class(owner))
+        return frozenset(found)
+
+    def _class_around(self, node: cst.CSTNode) -> cst.ClassDef | None:
+        method = self._tree.function_of(node)
+        return self._tree.class_of(method) if method is not None else None
+
     def _inherits_from_elsewhere(self, model: cst.BaseExpression) -> bool:
         """Whether the class around ``model`` has a base in another file, whose methods may switch the mode."""
-        method = self._tree.function_of(model)
-        owner = self._tree.class_of(method) if method is not None else None
+        owner = self._class_around(model)
         names = self._definitions.base_names(owner) if owner is not None else iter(())
         return any(not name.startswith(("torch.nn.", "builtins.", "abc.", "typing.")) for name in names)
 
