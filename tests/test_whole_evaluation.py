@@ -115,3 +115,54 @@ def test_a_switch_of_another_file_adds_a_part_of_the_loss(tmp_path: Path, switch
     options = OPTIONS.replace("balance", switch)
     files = {"options": options, "criterion": CRITERION.replace("{switch}", switch), "main": run}
     assert rows_of(tmp_path, files, "criterion", "TL203") == expected
+
+
+ENGINE = """\
+import numpy as np
+import torch
+from torch import nn
+
+
+class Engine(nn.Module):
+    def __init__(self, weights):
+        super().__init__()
+        slots = {}
+        for name in weights:
+            slots[name] = torch.from_numpy(np.empty((8, 8))).to("cuda")
+        self.slots = slots
+
+    def forward(self, images):
+        return images
+"""
+VALIDATION = """\
+from engine import Engine
+
+
+def run(weights, model=None):
+    training = model is not None
+    if training:
+        weights = None
+    else:
+        model = Engine(weights)
+    return model(weights)
+"""
+
+
+@pytest.mark.parametrize(
+    ("called", "expected"),
+    [
+        ("run(weights)", [11]),
+        ("run(weights, None)", [11]),
+        ("run(weights, net)", []),
+        ("run(weights, model=average.network)", []),
+    ],
+)
+def test_a_validation_that_is_given_a_network_does_not_build_one(
+    tmp_path: Path, called: str, expected: list[int]
+) -> None:
+    training = (
+        "from nets import average, loader, net, optimizer, weights\nfrom validation import run\n\n"
+        "for images, labels in loader:\n    net(images.cuda()).sum().backward()\n    optimizer.step()\n    "
+    )
+    files = {"engine": ENGINE, "validation": VALIDATION, "train": f"{training}{called}\n"}
+    assert rows_of(tmp_path, files, "engine", "TL206") == expected

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import libcst as cst
@@ -14,6 +14,7 @@ from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.calls import is_super_call
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.conditions import ConditionKind, conditions
+from torchlint.model.syntax.literals import is_none
 from torchlint.model.syntax.nodes import TRIES
 from torchlint.model.syntax.scopes import Binding
 from torchlint.model.syntax.tree import Tree
@@ -54,9 +55,11 @@ class _Choice:
 
 
 class Branches:
-    """Answers for one forest. Only literal arguments and defaults count, of parameters that nothing binds again."""
+    """Answers for one forest. Only literal arguments and defaults count, of parameters that are not bound again."""
 
-    def __init__(self, tree: Tree, definitions: Definitions, reaching: Reaching) -> None:
+    def __init__(self, tree: Tree, definitions: Definitions, reaching: Reaching, *, trusting: bool = False) -> None:
+        """``trusting`` takes an argument that is no literal for something other than None."""
+        self._trusting = trusting
         self._tree = tree
         self._definitions = definitions
         self._reaching = reaching
@@ -166,6 +169,9 @@ class Branches:
             decisive = isinstance(test.operator, cst.Or)
             return decisive if decisive in sides else None if None in sides else not decisive
         if isinstance(test, cst.Name):
+            asked = self._asked(test, function)
+            if asked is not None:
+                return self._truth(asked, call, function)
             passed = _literal(self._passed(test, call, function))
             return None if passed is None else bool(passed.value)
         if isinstance(test, cst.Comparison) and len(test.comparisons) == 1 and isinstance(test.left, cst.Name):
@@ -176,8 +182,10 @@ class Branches:
         self, name: cst.Name, compared: cst.ComparisonTarget, call: cst.Call, function: cst.FunctionDef
     ) -> bool | None:
         """Whether ``mode == "train"``, ``mode in ("train", "val")`` or ``eps > 0`` is true."""
-        passed = _literal(self._passed(name, call, function))
-        sign, other = compared.operator, compared.comparator
+        given = self._passed(name, call, function)
+        passed, sign, other = _literal(given), compared.operator, compared.comparator
+        if self._trusting and given is not None and passed is None and is_none(other):
+            return isinstance(sign, (cst.IsNot, cst.NotEqual))
         if isinstance(sign, (cst.In, cst.NotIn)) and isinstance(other, (cst.Tuple, cst.List, cst.Set)):
             members = [_literal(element.value) for element in other.elements]
             return None if passed is None or None in members else (passed in members) is isinstance(sign, cst.In)
@@ -193,11 +201,24 @@ class Branches:
 
     def _passed(self, name: cst.Name, call: cst.Call, function: cst.FunctionDef) -> cst.BaseExpression | None:
         """What ``call`` passes for the parameter of that name, or else its default; None if nothing is known."""
-        bindings = self._tree.scopes[function].bindings.get(name.value, ())
-        if len(bindings) != 1 or not isinstance(bindings[0].node, cst.Param):
+        binding = self._only_binding(name, function)
+        param = binding.node if binding is not None else None
+        if not isinstance(param, cst.Param):
             return None
-        param = bindings[0].node
         return self._definitions.argument_of(call, function, param) or param.default
+
+    def _asked(self, name: cst.Name, function: cst.FunctionDef) -> cst.BaseExpression | None:
+        """The test that a name is set to: of ``training = model is not None``."""
+        binding = self._only_binding(name, function)
+        value = binding.value if binding is not None and binding.kind is BindingKind.ASSIGN else None
+        return value if isinstance(value, (cst.Comparison, cst.UnaryOperation, cst.BooleanOperation)) else None
+
+    def _only_binding(self, name: cst.Name, function: cst.FunctionDef) -> Binding | None:
+        """What binds a name in ``function``, if nothing else may have at that place."""
+        bindings: Sequence[Binding] = self._tree.scopes[function].bindings.get(name.value, ())
+        if len(bindings) > 1:
+            bindings = self._reaching.of(name)
+        return bindings[0] if len(bindings) == 1 and self._tree.within(bindings[0].node, function) else None
 
 
 def _literal(node: cst.BaseExpression | None) -> _Literal | None:

@@ -12,6 +12,7 @@ import libcst as cst
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.program.device_tests import asks_for_device
 from torchlint.model.program.dispatch import Dispatch
+from torchlint.model.semantics.branches import Branches
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.conditions import branches
@@ -320,9 +321,16 @@ class StepPlaces(ForestFact):
             if counted(node, function):
                 return None
             found = self._repeating_function(function, depth)
+            if found is not None and found.calls and self._branches.excludes(found.calls[-1], function, node):
+                found = self._find_repeating(function, depth, node)
             if found is not None:
                 return found
         return None
+
+    @cached_property
+    def _branches(self) -> Branches:
+        """A function that is given a network does not build one: ``if model is None: model = Net()``."""
+        return Branches(self._forest.tree, self._forest.definitions, self._forest.values.reaching, trusting=True)
 
     def _repeating_function(self, function: cst.FunctionDef, depth: int) -> StepPlace | None:
         key = function, depth
@@ -330,7 +338,10 @@ class StepPlaces(ForestFact):
             self._repeated[key] = self._find_repeating(function, depth)
         return self._repeated[key]
 
-    def _find_repeating(self, function: cst.FunctionDef, depth: int) -> StepPlace | None:
+    def _find_repeating(
+        self, function: cst.FunctionDef, depth: int, node: cst.CSTNode | None = None
+    ) -> StepPlace | None:
+        """What repeats a function, or only ``node`` in it."""
         if self.is_forward(function):
             return StepPlace(function, (), function in self._steps)
         if depth <= 0 or self._forest.fact(Purposes).is_constructor(function):
@@ -339,6 +350,8 @@ class StepPlaces(ForestFact):
         if len(calls) > _MAX_CALLERS_OF_HELPER:
             return None
         for call in calls:
+            if node is not None and self._branches.excludes(call, function, node):
+                continue
             found = self._repeating(call, depth - 1)
             if found is not None:
                 return StepPlace(found.step, (*found.calls, call), found.trains)
