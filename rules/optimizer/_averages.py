@@ -99,13 +99,18 @@ class Averages:
         """Whether the loop is part of an optimizer, or what runs where the batched functions are missing."""
         if "param_groups" in self._module.code(loop.iter) or ".grad" in self._module.code(loop):
             return True
-        owner = nearest(self._tree, loop, cst.ClassDef)
-        if isinstance(owner, cst.ClassDef):
-            if any(name.endswith("Optimizer") for name in self._module.definitions.base_names(owner)):
-                return True
         function = self._module.function_of(loop)
+        callers = self._module.fact(Dispatch).callers(function) if function is not None else ()
+        if any(map(self._is_in_optimizer, (loop, *callers))):
+            return True
         calls = () if function is None else self._tree.calls_in(function.body)
         return any(called_name(call).startswith("_foreach_") for call in calls)
+
+    def _is_in_optimizer(self, node: cst.CSTNode) -> bool:
+        owner = nearest(self._tree, node, cst.ClassDef)
+        return owner is not None and any(
+            name.endswith("Optimizer") for name in self._module.definitions.base_names(owner)
+        )
 
     def _is_called_elsewhere(self, loop: cst.For) -> bool:
         """Whether no call of the function around ``loop`` is seen, and its name says what it is there for."""

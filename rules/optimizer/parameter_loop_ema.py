@@ -37,8 +37,8 @@ class ParameterLoopEma(Rule):
     (`ema`, `soft_update`) where no call is seen. Target networks of reinforcement learning and momentum encoders are
     such averages as well.
 
-    Not reported: averages that are updated at every so many steps by default or once per epoch, optimizers, loops that
-    copy parameters, and loops that run where `torch._foreach_lerp_` is missing.
+    Not reported: averages that are updated less often than at every second step by default, optimizers, loops that copy
+    parameters, and loops that run where `torch._foreach_lerp_` is missing.
 
     ## Why it is slow
     Each parameter takes one to four kernels of a few microseconds. A network has hundreds of parameters, so that the

@@ -44,7 +44,11 @@ def is_kept(module: Module, call: cst.Call) -> bool:
         return module.fact(Purposes).runs_once(call)
     if module.fact(Purposes).is_constructor(function):
         return not is_of_step(module, function)
-    if _INITIALIZING.search(function.name.value) or _is_called_for_setup(module, function):
+    if (
+        _stands_for_operator(module, function)
+        or _INITIALIZING.search(function.name.value)
+        or _is_called_for_setup(module, function)
+    ):
         return True
     if keeps_result(module, function) or _sets_up_once(module, function):
         return True
@@ -119,9 +123,23 @@ def _warms_up(module: Module, call: cst.Call) -> bool:
     return isinstance(run, cst.Call) and run is not call and module.fact(Networks).runs_network(run)
 
 
+def _stands_for_operator(module: Module, function: cst.FunctionDef) -> bool:
+    """Whether a `forward` only makes an output of the right shape while a network is exported.
+
+    Its class names the operator in `symbolic`, and has no `backward`.
+    """
+    owner = module.tree.class_of(function)
+    if owner is None or function.name.value != "forward":
+        return False
+    has_symbolic, has_backward = (module.tree.own_method(owner, name) for name in ("symbolic", "backward"))
+    return has_symbolic is not None and has_backward is None
+
+
 def is_for_deployment(module: Module, function: cst.FunctionDef) -> bool:
     """Whether a function exports a network or merges its layers, by its name, that of its class or of the file."""
     owner = module.tree.class_of(function)
+    if _stands_for_operator(module, function):
+        return True
     names = [item.name.value for item in (function, owner) if item is not None]
     return any(map(_DEPLOYING.search, (*names, *module.file.place.split("/")[-2:])))
 
