@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from enum import Enum
 
@@ -13,6 +14,7 @@ from torchlint.model.semantics.memo import CyclicMemo
 from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.climbing import nearest
 from torchlint.model.syntax.literals import value_of
+from torchlint.model.syntax.parameters import parameters_of
 from torchlint.model.syntax.scopes import COMPREHENSIONS
 from torchlint.model.training.failures import Failures
 from torchlint.model.training.loops import Loops, is_backward, is_step
@@ -21,6 +23,8 @@ from torchlint.source.paths import is_vendored
 from torchlint.source.reading import is_notebook
 from torchlint.source.testing import is_test
 
+#: The name of a function that tests what its file defines.
+_OWN_TEST = re.compile(r"_*test(_|$)")
 #: What reaches functions without naming them.
 _DYNAMIC = frozenset(f"builtins.{name}" for name in ("eval", "exec", "globals", "locals", "vars"))
 _COMMAND_LINES = ("fire", "invoke", "jsonargparse", "defopt", "clize", "plac")
@@ -129,9 +133,13 @@ class Purposes(ForestFact):
     def is_self_test(self, node: cst.CSTNode) -> bool:
         """Whether ``node`` tries out a network below its definition, under ``if __name__ == "__main__":``.
 
-        A file is a script if it steps an optimizer, parses arguments or loads weights.
+        Also in a function without parameters, a test by its name, that is only called there. A file is a script if it
+        steps an optimizer, parses arguments or loads weights.
         """
-        if self._tree.function_of(node) is not None or not self._forest.is_in_guard(node):
+        function = self._tree.function_of(node)
+        if function is not None:
+            return isinstance(function, cst.FunctionDef) and self._is_own_test(function)
+        if not self._forest.is_in_guard(node):
             return False
         root = self._tree.root_of(node)
         defines = any(
@@ -140,6 +148,12 @@ class Purposes(ForestFact):
             if self._tree.within(item, root)
         )
         return defines and not any(map(self._is_of_script, self._tree.calls_in(root)))
+
+    def _is_own_test(self, function: cst.FunctionDef) -> bool:
+        if not _OWN_TEST.match(function.name.value) or any(parameters_of(function)):
+            return False
+        calls = self._forest.callers(function).calls
+        return bool(calls) and all(self._tree.function_of(call) is None and self.is_self_test(call) for call in calls)
 
     def _is_of_script(self, call: cst.Call) -> bool:
         return is_step(call) or _parses_arguments(call) or self._forest.name_of(call.func) == "torch.load"

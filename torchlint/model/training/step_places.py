@@ -113,6 +113,8 @@ class StepPlaces(ForestFact):
         if inner is not None and (is_static(function) or self._forest.fact(GradModes).of(function.body).is_off):
             return None
         calls = self._forest.fact(Dispatch).callers(function)
+        if calls and all(map(self._forest.fact(Purposes).is_self_test, calls)):
+            return None
         if inner is not None and (not calls or (is_forward and depth <= 0)):
             return StepPlace(inner, (), trains=True) if is_forward or self._passes_on(function) else None
         excludes = self._forest.values.branches.excludes  # `sinkhorn(x)` of `def sinkhorn(x, eps=-1)`, where `eps > 0`

@@ -75,9 +75,10 @@ class Steps(ForestFact):
         loops that call those.
         """
         found: dict[cst.CSTNode, None] = {}
-        tree = self._forest.tree
+        tree, is_self_test = self._forest.tree, self._forest.fact(Purposes).is_self_test
         for call in tree.calls_where(lambda name: name in BACKWARD or name in STEP or name.endswith("scaler")):
-            if is_backward(call) or self._calls_scaler(call) or self._steps_optimizer(call):
+            trains = is_backward(call) or self._calls_scaler(call) or self._steps_optimizer(call)
+            if trains and not is_self_test(call):
                 found.update(dict.fromkeys(self._places_of(call)))
         return [*found, *(item for item in self._forest.fact(LibrarySteps).methods if item not in found)]
 
