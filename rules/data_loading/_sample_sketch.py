@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection
+from itertools import takewhile
 
 from torchlint.model.semantics.knowledge import LIST_ADDING
 from torchlint.rule.bindings import Function
 from torchlint.rule.sketch import Sketch
 from torchlint.source.ast_names import called_name, root_of
 
-from ._sample_words import ONE_BY_ONE
+from ._sample_words import ONE_BY_ONE, TIMING
 
 _INSERTING = frozenset({"unsqueeze", "unsqueeze_", "expand_dims"})
 _SHAPING = frozenset({"view", "reshape"})
@@ -28,10 +29,15 @@ _LIBRARIES = frozenset({"torch", "numpy", "math", "os", "time", "random", "re", 
 def may_run_samples(sketch: Sketch) -> bool:
     """Whether a `for` loop, or a function that it calls, may run a network on a batch of size 1, or on one text."""
     looped: set[ast.stmt] = set()
+    for statement in sketch.containing(" for "):
+        if any(isinstance(node, (ast.ListComp, ast.GeneratorExp)) for node in sketch.nodes(statement)):
+            if not sketch.alone or _runs_single(sketch, {statement: None}):
+                return True
+            looped.add(statement)
     for loop in sketch.statements:
         if isinstance(loop, (ast.For, ast.AsyncFor)):
             body = {inner: None for statement in loop.body for inner in sketch.within(statement)}
-            if any(_is_one_by_one(call) for statement in body for call in sketch.calls(statement)):
+            if any(_is_one_by_one(sketch, call, item, loop) for item in body for call in sketch.calls(item)):
                 continue
             if not sketch.alone or _runs_single(sketch, body):
                 return True  # the function that the loop calls may be in another file
@@ -48,9 +54,12 @@ def _may_be_called(sketch: Sketch, function: Function, statements: Collection[as
     return calls is None or any(statement in statements for _, statement in calls)
 
 
-def _is_one_by_one(call: ast.Call) -> bool:
-    """Whether a call shows that samples arrive one by one."""
-    return bool(root_of(call.func)) and ONE_BY_ONE.match(called_name(call)) is not None
+def _is_one_by_one(sketch: Sketch, call: ast.Call, statement: ast.stmt, loop: ast.For | ast.AsyncFor) -> bool:
+    """Whether a call in a loop shows that samples arrive one by one; those in a branch may measure times."""
+    if not root_of(call.func) or ONE_BY_ONE.match(called_name(call)) is None:
+        return False
+    blocks = takewhile(lambda block: block is not loop, sketch.around(statement))
+    return TIMING.match(called_name(call)) is None or not any(isinstance(block, ast.If) for block in blocks)
 
 
 def _runs_single(sketch: Sketch, body: Collection[ast.stmt]) -> bool:

@@ -67,6 +67,8 @@ ONE_BY_ONE = re.compile(
     r"^(read|imshow|waitKey|input|recv|step|reset|time|perf_counter|perf_counter_ns|process_time|tic|toc|record"
     r"|synchronize|backward|timeit|accept|poll)$"
 )
+#: ... those of them that measure times.
+TIMING = re.compile(r"^(time|perf_counter|perf_counter_ns|process_time|tic|toc|record|synchronize)$")
 
 
 def runs_on_images(text: str) -> bool:

@@ -13,6 +13,7 @@ from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import ADDING, Kind
 from torchlint.model.semantics.value import Role
 from torchlint.model.syntax.binding_kinds import BindingKind
+from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import dotted_name, last_name
 from torchlint.model.syntax.parameters import parameters_of
 from torchlint.model.training.evaluation import Evaluation
@@ -22,7 +23,7 @@ from torchlint.model.training.loops import Loops
 from torchlint.model.training.networks import Networks
 
 from ._sample_sizes import SampleSizes
-from ._sample_words import ONE_BY_ONE, runs_on_images, runs_on_texts
+from ._sample_words import ONE_BY_ONE, TIMING, runs_on_images, runs_on_texts
 from ._singles import Singles
 from ._windows import Windows
 
@@ -43,10 +44,20 @@ class SampleLoop:
     """A loop that runs a network once per sample."""
 
     call: cst.Call  #: the call that runs the network
-    loop: cst.For
+    loop: cst.CSTNode  #: a `for` loop, or a comprehension
     single: cst.CSTNode | None  #: the expression that creates a batch of size 1, if the file does so itself
     reason: str  #: why the samples can share a batch
     evidence: cst.CSTNode | None  #: the place that shows it
+
+
+@dataclass(frozen=True, eq=False)
+class _Iteration:
+    """A `for` loop, or a comprehension."""
+
+    node: cst.CSTNode
+    target: cst.BaseExpression
+    iter: cst.BaseExpression
+    body: cst.CSTNode
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +80,7 @@ class Samples:
         self._singles = Singles(module)
         self._windows = Windows(module)
         self._has_images, self._has_texts = runs_on_images(module.text), runs_on_texts(module.text)
-        self._callers: dict[cst.CSTNode, list[tuple[cst.Call, cst.For]]] = {}
+        self._callers: dict[cst.CSTNode, list[tuple[cst.Call, _Iteration]]] = {}
 
     @cached_property
     def loops(self) -> list[SampleLoop]:
@@ -107,15 +118,17 @@ class Samples:
         given = next((item.value for item in call.args if item.star != "*"), None)
         if given is None or self._module.fact(Networks).is_of_library(call):
             return
-        around = next((item.node for item in self._module.fact(Loops).around(call)), None)
+        around = self._around(call)
         if around is not None:
-            found = self._runs(call, given, around.body) if isinstance(around, cst.For) else None
-            if found is None or not found.reason or not isinstance(around, cst.For):
+            found = self._runs(call, given, around.body)
+            if found is None or not found.reason:
                 return
             fed = [item.value for item in call.args]
             if self._is_free(call, found.given, around, fed) and self._is_inference(call, found):
-                yield SampleLoop(call, around, found.single, found.reason, found.evidence)
+                yield SampleLoop(call, around.node, found.single, found.reason, found.evidence)
             return
+        if self._module.fact(Loops).around(call):
+            return  # a `while` loop
         function = self._module.function_of(call)
         callers = self._looping_callers(function) if function is not None else []
         if function is None or not callers or self._is_one_by_one(function.body):
@@ -128,20 +141,26 @@ class Samples:
             if item is not None and self._is_inference(call, found):
                 yield item
 
-    def _looping_callers(self, function: cst.FunctionDef) -> list[tuple[cst.Call, cst.For]]:
-        """The calls of a function that are directly in a `for` loop, with that loop."""
+    def _around(self, call: cst.Call) -> _Iteration | None:
+        """The innermost loop around a call, if that is a `for` loop or a comprehension."""
+        for above, child in climb(self._tree, call, self._tree.statement_of(call)):
+            if isinstance(above, (cst.ListComp, cst.GeneratorExp)) and child is above.elt:
+                over = above.for_in
+                is_plain = over.inner_for_in is None and not over.ifs
+                return _Iteration(above, over.target, over.iter, above.elt) if is_plain else None
+        loop = next((item.node for item in self._module.fact(Loops).around(call)), None)
+        return _Iteration(loop, loop.target, loop.iter, loop.body) if isinstance(loop, cst.For) else None
+
+    def _looping_callers(self, function: cst.FunctionDef) -> list[tuple[cst.Call, _Iteration]]:
+        """The calls of a function that are directly in a `for` loop or a comprehension, with that loop."""
         known = self._callers.get(function)
         if known is None:
-            around = self._module.fact(Loops).around
-            loops = [
-                (call, next((item.node for item in around(call)), None))
-                for call in self._module.callers(function).calls
-            ]
-            known = self._callers[function] = [(call, loop) for call, loop in loops if isinstance(loop, cst.For)]
+            loops = [(call, self._around(call)) for call in self._module.callers(function).calls]
+            known = self._callers[function] = [(call, loop) for call, loop in loops if loop is not None]
         return known
 
     def _loop_of_caller(
-        self, caller: cst.Call, loop: cst.For, found: _Run | None, fed: list[cst.BaseExpression]
+        self, caller: cst.Call, loop: _Iteration, found: _Run | None, fed: list[cst.BaseExpression]
     ) -> SampleLoop | None:
         """The loop around a call of the function that runs the network on ``fed``, the arguments of the call.
 
@@ -150,13 +169,13 @@ class Samples:
         if found is not None and found.reason:
             if not any(self._is_free(caller, item, loop, fed) for item in fed):
                 return None
-            return SampleLoop(caller, loop, found.single, found.reason, found.evidence)
+            return SampleLoop(caller, loop.node, found.single, found.reason, found.evidence)
         for given in fed:
             single = self._singles.single(given, loop.body) if found is None else found.single
             sample = single if found is None else given
             evidence = self._same_size(sample, given, loop.body) if single is not None else None
             if evidence is not None and self._is_free(caller, given, loop, fed):
-                return SampleLoop(caller, loop, single, *evidence)
+                return SampleLoop(caller, loop.node, single, *evidence)
         return None
 
     def _is_passed_on(self, given: cst.BaseExpression) -> bool:
@@ -216,12 +235,26 @@ class Samples:
         if run is not None and run.single is None:
             return True
         networks, module = self._module.fact(Networks), self._module
+        if self._runs_without_gradients(call):
+            return True
         if not networks.runs_network(call):
             return False
         if not module.fact(GradModes).of(call).is_off:
             if module.fact(Evaluation).of(call, networks.network_of(call)) is None:
                 return False
         return not module.fact(Gradients).reaches_backward(call)  # asked last, as it takes longest
+
+    def _runs_without_gradients(self, call: cst.Call) -> bool:
+        """Whether ``call`` is of a method that turns gradients off, runs a network and returns what that gives."""
+        networks, modes = self._module.fact(Networks), self._module.fact(GradModes)
+        called = self._module.definitions.called(call, self._module.values)
+        return bool(called) and all(
+            isinstance(function, cst.FunctionDef)
+            and modes.disables(function)
+            and any(self._module.definitions.returns(function))
+            and any(map(networks.runs_network, self._tree.calls_in(function.body)))
+            for function in called
+        )
 
     # -- texts
 
@@ -277,7 +310,7 @@ class Samples:
                         found.append(value)
         return found
 
-    def _is_free(self, call: cst.Call, given: cst.CSTNode, loop: cst.For, fed: list[cst.BaseExpression]) -> bool:
+    def _is_free(self, call: cst.Call, given: cst.CSTNode, loop: _Iteration, fed: list[cst.BaseExpression]) -> bool:
         """Whether each iteration uses another sample, needs no earlier iteration, and nothing waits for one result.
 
         The input of the network is made from ``fed``: arguments of ``call``.
@@ -309,7 +342,7 @@ class Samples:
         bindings = self._module.names.bindings(node) if isinstance(node, cst.Name) else []
         return bool(bindings) and all(self._tree.within(binding.node, body) for binding in bindings)
 
-    def _is_handful(self, loop: cst.For) -> bool:
+    def _is_handful(self, loop: _Iteration) -> bool:
         """Whether the file lists the samples, or there are a few, or the names show that the items are batches."""
         value = self._module.value(loop.iter)
         if value.elements or any(
@@ -332,8 +365,17 @@ class Samples:
 
     def _is_one_by_one(self, body: cst.CSTNode) -> bool:
         """Whether samples arrive one by one, or single samples are measured or shown."""
-        names = (last_name(call.func) for call in self._tree.calls_in(body))
-        return any(ONE_BY_ONE.match(name) for name in names)
+        calls = {call: last_name(call.func) for call in self._tree.calls_in(body)}
+        return any(
+            ONE_BY_ONE.match(name) and not (TIMING.match(name) and self._is_conditional(call, body))
+            for call, name in calls.items()
+        )
+
+    def _is_conditional(self, node: cst.CSTNode, body: cst.CSTNode) -> bool:
+        """Whether ``node`` is in a branch of ``body``, such as one that measures the time if it is asked to."""
+        return any(
+            isinstance(above, cst.If) and child is not above.test for above, child in climb(self._tree, node, body)
+        )
 
     def _same_size(
         self, single: cst.CSTNode | None, given: cst.CSTNode, body: cst.CSTNode

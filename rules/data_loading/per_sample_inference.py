@@ -17,9 +17,9 @@ class PerSampleInference(Rule):
     """A network runs on one sample per call in a Python loop, instead of on batches.
 
     ## What it does
-    Flags a `for` loop that runs a network without gradients on a batch of size 1 (`x.unsqueeze(0)`, `x[None]`,
-    `xs[i : i + 1]`, `np.stack([x])`, `x.view(1, ...)`). No iteration may need the result of an earlier one, and all
-    samples must have the same size, because they are
+    Flags a `for` loop or a comprehension that runs a network without gradients on a batch of size 1 (`x.unsqueeze(0)`,
+    `x[None]`, `xs[i : i + 1]`, `np.stack([x])`, `x.view(1, ...)`). No iteration may need the result of an earlier one,
+    and all samples must have the same size, because they are
 
     - resized, also by `F.interpolate` to a size that is set before the loop;
     - rows of one tensor or array, also of one that `np.load` reads;
@@ -28,6 +28,8 @@ class PerSampleInference(Rule):
 
     The network may run in a function that the loop calls, in this file or in another one. Also flags loops that call
     a `transformers` pipeline, or a tokenizer and `model.generate()`, once per text.
+
+    Not flagged are loops that measure the time of each sample, unless only a branch measures it.
 
     ## Why it is slow
     A batch of size 1 leaves most of a GPU idle. Every layer is launched for a single sample, and reads its weights from
