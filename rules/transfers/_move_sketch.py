@@ -21,6 +21,8 @@ _FORMS = SAME_EVERYWHERE | COMPUTING | FILLING | JOINING | {"scatter_", "to", "t
 _OF_ARRAYS = LEGACY | {"from_numpy", "tensor", "as_tensor", "astype", "copy", "concatenate"}
 _OF_ARRAYS |= {"array", "ravel", "expand_dims", "list", "product"}
 _ARRAYS = frozenset({"identity", "tri", "range"})
+#: Through how many functions a tensor is returned.
+_CALLS = 4
 
 
 def may_move_created(sketch: Sketch) -> bool:
@@ -37,10 +39,16 @@ def may_move_created(sketch: Sketch) -> bool:
 
 
 def _makers(sketch: Sketch) -> set[str]:
-    """The names of the functions of the file that contain a call of a factory."""
-    creating = sketch.containing(*(f"{name}(" for name in FACTORIES))
-    functions = {sketch.function_of(statement) for statement in creating}
-    return {function.name for function in functions if function is not None and _may_make(sketch, function)}
+    """The names of the functions of the file that contain a call of a factory, or of another of these functions."""
+    found: set[str] = set()
+    creating = [*sketch.containing(*(f"{name}(" for name in FACTORIES))]
+    creating += [item for item in sketch.containing(" in range(") if not isinstance(item, ast.For)]
+    for _ in range(_CALLS):
+        functions = {sketch.function_of(statement) for statement in creating}
+        made = {function.name for function in functions if function is not None and _may_make(sketch, function)}
+        new, found = made - found, found | made
+        creating = [*sketch.containing(*(f"{name}(" for name in new))] if new else []
+    return found
 
 
 def _may_make(sketch: Sketch, function: Function) -> bool:
@@ -122,6 +130,8 @@ def _may_be_created(sketch: Sketch, statement: ast.stmt, moved: ast.expr, makers
             if (node.id, is_first) not in seen:
                 waiting += [(value, filled) for value in _values(sketch, statement, node.id, is_first=is_first)]
                 seen.add((node.id, is_first))
+        elif _is_repeated(node):
+            return True
         elif not isinstance(node, ast.Call):
             waiting += [(item, filled) for item in _operands(node)]
         elif sketch.may_be(node.func, FACTORIES) or _may_be_sized(sketch, node, filled=filled):
@@ -157,6 +167,12 @@ def _is_elsewhere(option: ast.keyword) -> bool:
     return not is_off and not (option.arg == "out" and isinstance(option.value, ast.Call))
 
 
+def _is_repeated(node: ast.expr) -> bool:
+    """``[1] * n``."""
+    sides = (node.left, node.right) if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult) else ()
+    return any(isinstance(side, ast.List) and len(side.elts) == 1 for side in sides)
+
+
 def _operands(node: ast.expr) -> list[ast.expr]:
     """What an expression other than a call computes from, selects from or contains."""
     if isinstance(node, ast.UnaryOp):
@@ -167,7 +183,7 @@ def _operands(node: ast.expr) -> list[ast.expr]:
         return [node.left, *node.comparators]
     if isinstance(node, ast.Subscript):
         return [node.value]
-    if isinstance(node, ast.ListComp):
+    if isinstance(node, (ast.ListComp, ast.GeneratorExp)):
         return [node.elt, *(item.iter for item in node.generators)]
     return node.elts if isinstance(node, (ast.List, ast.Tuple)) else []
 

@@ -15,7 +15,9 @@ _FACTORY = (
     r"(?:Bool|Byte|Char|Double|Float|Half|Int|Long|Short)?Tensor|(?:tensor|repeat)\((?:list\()?range|"
     r"(?<=[\w)\]] )for \w+ in range)\("
 )
-_MADE = re.compile(_FACTORY)
+#: A list of one number, which is repeated.
+_REPEATED = r"\b(?:tensor|Tensor|array)\(\[{1,2}[^\[\]\n]{1,60}\]{1,2} ?\*"
+_MADE = re.compile(f"{_FACTORY}|{_REPEATED}")
 #: Functions and methods of several tensors.
 _JOINED = JOINING | {"scatter_"}
 _CREATING = (
@@ -24,6 +26,8 @@ _CREATING = (
     "Tensor(",
     "identity(",
     "tri(",
+    "tensor([",
+    "array([",
     "tensor(range(",
     "tensor(list(range(",
     "repeat(range(",

@@ -207,6 +207,8 @@ def _sets_up_global(module: Module, function: cst.FunctionDef) -> bool:
 def _is_asked_for(module: Module, stored: set[object], node: cst.CSTNode, function: cst.FunctionDef) -> bool:
     """Whether ``node`` only runs while one of these attributes, or one stored with it, does not exist or fit."""
     for above, child in climb(module.tree, node, function):
+        if isinstance(above, cst.If) and child is above.orelse and _takes_kept(module, above):
+            return True
         if not isinstance(above, cst.If) or child is not above.body:
             continue
         if _replaces(module, above):
@@ -231,6 +233,17 @@ def _replaces(module: Module, branch: cst.If) -> bool:
         and isinstance(part.targets[0].target, (cst.Attribute, cst.Subscript))
         for part in module.tree.nodes_in(branch.body)
     )
+
+
+def _takes_kept(module: Module, branch: cst.If) -> bool:
+    """Whether a branch takes what its `else` makes and keeps: ``if fits: x = self.x``, ``else: ...; self.x = x``."""
+    values = [
+        *(item.value for item in module.tree.inside(branch.body, cst.Assign)),
+        *(item.value for item in module.tree.inside(branch.body, cst.Return)),
+    ]
+    taken = {value.attr.value for value in values if isinstance(value, cst.Attribute)}
+    made = module.tree.nodes_in(branch.orelse) if taken and branch.orelse is not None else ()
+    return any(name in taken for part in made for name in _stored(part))
 
 
 def _missing(module: Module, test: cst.BaseExpression) -> Iterator[object]:

@@ -43,6 +43,9 @@ class AllocateThenMove(Rule):
       `torch.from_numpy(np.stack(np.meshgrid(np.arange(width), np.arange(height))))` or
       `torch.LongTensor(np.concatenate([np.arange(n) + i for i in range(rows)]))`, and of ranges:
       `torch.LongTensor(range(len(x)))`, `torch.LongTensor([range(n)])`, `torch.tensor([2 * i for i in range(n)])`;
+    - tensors of one number that is repeated: `torch.tensor([step] * len(x))`, `torch.tensor([1] * n + [0] * n)`;
+    - tensors that `torch.cat` or `torch.stack` joins for each number of a range:
+      `torch.cat([torch.full((size,), i) for i in range(n)])`;
     - tensors that a function of the program makes of sizes, numbers and settings, also by NumPy or as a draw of a
       distribution of constants, and that its caller moves: `self.causal_mask(size).to(x.device)`. The function may also
       return the array;

@@ -42,6 +42,7 @@ CANONICAL = {
     "torch.utils.data.dataset.Subset": "torch.utils.data.Subset",
     "torch.utils.data.dataset.ConcatDataset": "torch.utils.data.ConcatDataset",
     "torch.utils.data.dataset.random_split": "torch.utils.data.random_split",
+    "torch.sparse.torch.eye": "torch.eye",
     "torch.amp.autocast": "torch.autocast",
     "torch.amp.autocast_mode.autocast": "torch.autocast",
     "torch.amp.grad_scaler.GradScaler": "torch.amp.GradScaler",

@@ -33,13 +33,7 @@ class NewTensor:
     hosted: bool = False  #: whether a step before the move needs the host: ``scatter_``, ``type(torch.ByteTensor)``
     expanded: bool = False  #: whether its elements share memory until it is moved: ``torch.ones(1).expand(n)``
     returned: bool = False  #: whether a function of the program creates and returns it
-
-    @property
-    def by_torch(self) -> str:
-        """The function of torch that can create it: the one for a type or an array; else empty."""
-        if self.legacy:
-            return "torch.empty"
-        return _ARRAYS.get(self.factory.name, "")
+    by_torch: str = ""  #: the function of torch that can create it, if its factory is a type or makes an array or list
 
 
 class HostFactories(ForestFact):
@@ -56,14 +50,18 @@ class HostFactories(ForestFact):
         """
         call, last = self._forest.call(node, name), name.removeprefix("torch.")
         if last in LEGACY and self._is_sized(call, filled=filled):
-            return NewTensor(call, False, False, legacy=True)
+            return NewTensor(call, False, False, legacy=True, by_torch="torch.empty")
         return self._made_by(call, last) if last in FACTORIES else None
 
     def of_array(self, node: cst.Call, name: str) -> NewTensor | None:
         """The tensor of an array that a function with this name creates, of sizes and numbers."""
         if name not in _ARRAYS or any(item.star == "**" for item in node.args):
             return None
-        return NewTensor(self._forest.call(node, name), False, False, hosted=True)
+        return NewTensor(self._forest.call(node, name), False, False, hosted=True, by_torch=_ARRAYS[name])
+
+    def of_repeated(self, node: cst.Call, name: str) -> NewTensor:
+        """The tensor, or array, that a function with this name makes of one number: ``torch.tensor([1] * n)``."""
+        return NewTensor(self._forest.call(node, name), False, False, hosted=True, by_torch="torch.full")
 
     def of_constants(self, node: cst.Call) -> NewTensor | None:
         """The first tensor of constants that a call is given, if it is given nothing but such and numbers.

@@ -32,6 +32,7 @@ from torchlint.model.tensors.host_factories import (
     operands,
     selects,
 )
+from torchlint.model.tensors.number_lists import NumberLists
 from torchlint.model.tensors.numbers import Numbers
 from torchlint.model.tensors.returned_tensors import ReturnedTensors
 
@@ -56,6 +57,7 @@ class NewTensors(ForestFact):
     def __init__(self, forest: Forest) -> None:
         self._forest = forest
         self._numbers = forest.fact(Numbers)
+        self._lists = forest.fact(NumberLists)
         self._factories = forest.fact(HostFactories)
 
     def of(self, node: cst.BaseExpression) -> NewTensor | None:
@@ -81,6 +83,10 @@ class NewTensors(ForestFact):
             return self._computed([node.expression], held)
         if isinstance(node, (cst.BinaryOperation, cst.Comparison)):
             return self._computed(operands(node), held)
+        each = self._lists.joined(node)
+        if each is not None:  # `torch.cat([torch.full((2,), i) for i in range(n)])`
+            made = self._new(each, held=held)
+            return None if made is None else replace(made, hosted=True)
         if not isinstance(node, cst.Call):
             return None
         name = self._forest.name_of(node.func) or ""
@@ -107,6 +113,8 @@ class NewTensors(ForestFact):
         if last in _OF_ARRAYS:
             if len(given) != 1 or has_device(node):
                 return None
+            if self._lists.is_repeated(given[0]):
+                return self._factories.of_repeated(node, name)
             return self._of_array(given[0]) or (self._new(given[0], held=held) if last in LEGACY else None)
         if last in _FORMS:
             made = self._new(given[0], held=held)
@@ -181,15 +189,13 @@ class NewTensors(ForestFact):
             is_range = isinstance(only, cst.Call) and self._forest.name_of(only.func) == "builtins.range"
             return self._of_array(only) if is_range else None
         if isinstance(node, cst.ListComp):  # `np.concatenate([... for i in range(count)])`
-            over = node.for_in.iter
-            if node.for_in.ifs or not isinstance(over, cst.Call) or self._forest.name_of(over.func) != "builtins.range":
-                return None
-            is_counted = self._numbers.is_number(node.elt)
-            is_computed = is_counted and not self._forest.tree.inside(node.elt, cst.Call, cst.Subscript)
-            return self._of_array(over if is_computed else node.elt)
+            counted = self._lists.range_of(node) or self._lists.joined(node)
+            return None if counted is None else self._of_array(counted)
         if not isinstance(node, cst.Call):
             return None
         name = self._forest.name_of(node.func) or ""
+        if name in _JOINING_ARRAYS and len(node.args) > 0 and self._lists.is_repeated(node.args[0].value):
+            return self._factories.of_repeated(node, name)
         if name in _ARRAY_FORMS and node.args:
             return self._of_array(node.args[0].value)
         if name in _JOINING_ARRAYS:

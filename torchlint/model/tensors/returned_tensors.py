@@ -24,6 +24,7 @@ from torchlint.model.tensors.host_factories import (
     operands,
     selects,
 )
+from torchlint.model.tensors.number_lists import NumberLists
 from torchlint.model.tensors.numbers import Numbers
 
 #: Methods whose result is, or may be, elsewhere or no tensor.
@@ -45,6 +46,7 @@ class ReturnedTensors(ForestFact):
     def __init__(self, forest: Forest) -> None:
         self._forest = forest
         self._numbers = forest.fact(Numbers)
+        self._lists = forest.fact(NumberLists)
         self._factories = forest.fact(HostFactories)
         self._known: CyclicMemo[tuple[cst.BaseExpression, _Given], NewTensor | None] = CyclicMemo(None)
         self._plain: dict[cst.FunctionDef, bool] = {}
@@ -150,6 +152,9 @@ class ReturnedTensors(ForestFact):
             return self._joined([node.expression], given)
         if isinstance(node, (cst.BinaryOperation, cst.Comparison)):
             return self._joined(operands(node), given)
+        over = self._lists.range_of(node)
+        if over is not None:
+            return self._factories.of_array(over, "builtins.range")
         return self._of_call(node, given) if isinstance(node, cst.Call) else None
 
     def _bound(self, binding: Binding, given: _Given) -> NewTensor | None:

@@ -1,0 +1,87 @@
+"""Lists of numbers that need no data of the host: one number repeated, or computed from the numbers of a range."""
+
+from __future__ import annotations
+
+import re
+
+import libcst as cst
+
+from torchlint.model.forest import Forest, ForestFact
+from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.syntax.binding_kinds import BindingKind
+from torchlint.model.tensors.numbers import Numbers
+
+#: Functions that give a number of numbers.
+_COMPUTING = re.compile(r"math\.\w+|builtins\.(abs|float|int|max|min|pow|round)|numpy\.(cos|exp|log|power|sin|sqrt)")
+
+
+class NumberLists(ForestFact):
+    """Answers for one forest."""
+
+    def __init__(self, forest: Forest) -> None:
+        self._forest = forest
+        self._numbers = forest.fact(Numbers)
+
+    def range_of(self, node: cst.BaseExpression) -> cst.Call | None:
+        """The range that a comprehension computes numbers of: ``[2 * i for i in range(n) if i != 3]``."""
+        over = self._counted(node)
+        if over is None or not isinstance(node, (cst.ListComp, cst.GeneratorExp)):
+            return None
+        return over if all(map(self._is_formula, (node.elt, *(item.test for item in node.for_in.ifs)))) else None
+
+    def joined(self, node: cst.BaseExpression) -> cst.BaseExpression | None:
+        """What a comprehension gives for each number of a range: ``[torch.full((2,), i) for i in range(n)]``."""
+        if self._counted(node) is None or not isinstance(node, (cst.ListComp, cst.GeneratorExp)) or node.for_in.ifs:
+            return None
+        return node.elt
+
+    def _counted(self, node: cst.BaseExpression) -> cst.Call | None:
+        """The range that a comprehension iterates over."""
+        if not isinstance(node, (cst.ListComp, cst.GeneratorExp)) or node.for_in.inner_for_in is not None:
+            return None
+        over = node.for_in.iter
+        is_range = isinstance(over, cst.Call) and self._forest.name_of(over.func) == "builtins.range"
+        return over if is_range and isinstance(over, cst.Call) else None
+
+    def is_repeated(self, node: cst.BaseExpression) -> bool:
+        """Whether ``node`` is a number that is repeated, or several such lists: ``[[1]] * n + [[0]] * n``."""
+        if not isinstance(node, cst.BinaryOperation):
+            return False
+        if isinstance(node.operator, cst.Add):
+            return self.is_repeated(node.left) and self.is_repeated(node.right)
+        if not isinstance(node.operator, cst.Multiply):
+            return False
+        return any(
+            self._is_of_one(one) and self._forest.value(count).kind in (Kind.UNKNOWN, Kind.NUMBER, Kind.OTHER)
+            for one, count in ((node.left, node.right), (node.right, node.left))
+        )
+
+    def _is_of_one(self, node: cst.BaseExpression) -> bool:
+        """``[0]``, ``[[0.5]]``, ``[step]``."""
+        if not isinstance(node, cst.List) or len(node.elements) != 1:
+            return False
+        only = node.elements[0]
+        return isinstance(only, cst.Element) and (self._is_of_one(only.value) or self._is_scalar(only.value))
+
+    def _is_scalar(self, node: cst.BaseExpression) -> bool:
+        """Whether ``node`` is a number, and not what a loop over anything else than numbers gives."""
+        if isinstance(node, cst.Name) and not self._forest.value(node):
+            reached = self._forest.values.reaching.of(node)
+            if any(item.kind is BindingKind.FOR for item in reached):
+                return False
+        return self._numbers.is_number(node) or self._numbers.is_setting(node)
+
+    def _is_formula(self, node: cst.BaseExpression) -> bool:
+        """Whether ``node`` computes from numbers and settings alone, without items of lists."""
+        if isinstance(node, cst.UnaryOperation):
+            return self._is_formula(node.expression)
+        if isinstance(node, cst.BinaryOperation):
+            return self._is_formula(node.left) and self._is_formula(node.right)
+        if isinstance(node, cst.Comparison):
+            return self._is_formula(node.left) and all(self._is_formula(item.comparator) for item in node.comparisons)
+        if isinstance(node, cst.Call):
+            name = self._forest.name_of(node.func) or ""
+            return _COMPUTING.fullmatch(name) is not None and all(self._is_formula(item.value) for item in node.args)
+        if isinstance(node, cst.Subscript):
+            return False
+        return self._numbers.is_number(node) or self._numbers.is_setting(node)
