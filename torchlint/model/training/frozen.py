@@ -168,7 +168,8 @@ class Frozen:
         on: list[cst.BaseExpression] = []
         for method in module.methods("requires_grad_"):
             is_off = method.argument("requires_grad").literal() == "False"
-            (off if is_off else on).append(method.receiver)
+            networks = self._of_parameters(method.node) if isinstance(method.receiver, cst.Name) else []
+            (off if is_off else on).extend(networks or [method.receiver])
         for call in module.tree.calls_named(*_SWITCHES, *_FREEZES):
             (off if _switches_off(call) else on).extend(_networks_given(call))
         for method in module.methods(*_METHODS):
@@ -178,13 +179,18 @@ class Frozen:
                 off.append(target.value)
             if not (isinstance(target, cst.Attribute) and target.attr.value == "requires_grad") or value is None:
                 continue
-            switched = off if self._is_false(value) else on
-            for loop in module.fact(Loops).around(statement):
-                if isinstance(loop.node, cst.For) and not self._is_of_some(statement, loop.node):
-                    for call in module.tree.calls_in(loop.node.iter):
-                        if isinstance(call.func, cst.Attribute) and call.func.attr.value.endswith("parameters"):
-                            switched.append(call.func.value)
+            (off if self._is_false(value) else on).extend(self._of_parameters(statement))
         return off, on
+
+    def _of_parameters(self, node: cst.CSTNode) -> list[cst.BaseExpression]:
+        """The networks over all whose parameters the loops around ``node`` go."""
+        return [
+            call.func.value
+            for loop in self._module.fact(Loops).around(node)
+            if isinstance(loop.node, cst.For) and not self._is_of_some(node, loop.node)
+            for call in self._module.tree.calls_in(loop.node.iter)
+            if isinstance(call.func, cst.Attribute) and call.func.attr.value.endswith("parameters")
+        ]
 
     def _is_false(self, node: cst.BaseExpression) -> bool:
         """Whether it is False, or a parameter of a constructor that is False by default and that no call passes."""
