@@ -90,7 +90,26 @@ class Frozen:
             return False
         made = [self._module.value(node).origins for node in (model, other)]
         may_be = not made[0].isdisjoint(made[1]) if all(made) else is_named_so
+        if made[0] and not made[1] and self._is_given_nothing(other):
+            return False
         return may_be and not self._is_another(model, other)
+
+    def _is_given_nothing(self, network: cst.BaseExpression) -> bool:
+        """Whether a network is a parameter of a function that only functions without calls run, if any."""
+        module, waiting, seen = self._module, [network], {network}
+        while waiting:
+            param = module.names.parameter(waiting.pop())
+            owner = owner_of(module.tree, param) if param is not None else None
+            if param is None or owner is None or owner.decorators or module.tree.class_of(owner) is not None:
+                return False
+            if not module.callers(owner).complete:
+                return False
+            given = module.passed_by_all(param)
+            if any(item is None for item in given):
+                return False
+            waiting += [item for item in given if item is not None and item not in seen]
+            seen.update(waiting)
+        return True
 
     def _is_another(self, model: cst.BaseExpression, other: cst.BaseExpression) -> bool:
         """Whether ``model`` is never what ``other`` refers to, a variable of another function or script.
