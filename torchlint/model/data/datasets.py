@@ -80,6 +80,24 @@ class Datasets(ForestFact):
                 if argument.keyword is not None and argument.keyword.value in _TRANSFORMS:
                     yield from self._callables(argument.value)
 
+    def given_to(self, loader: Call) -> cst.BaseExpression | None:
+        """The expression that ``loader`` gets as its dataset; of an attribute that it replaces, what that was before.
+
+        So it is ``Photos()`` of ``self.data = Photos()`` before ``self.data = DataLoader(self.data)``.
+        """
+        given = loader.argument("dataset").value
+        if not isinstance(given, cst.Attribute) or loader.node not in self._forest.value(given).origins:
+            return given
+        tree = self._tree
+        before = [
+            value
+            for value in self._forest.values.stored(dotted_name(given) or "")
+            if value is not None
+            and tree.function_of(value) is tree.function_of(given)
+            and tree.index(value) < tree.index(loader.node)
+        ]
+        return before[-1] if before else given
+
     def constructions(self, dataset: cst.BaseExpression | None) -> list[cst.Call]:
         """The calls that make the dataset, through ``random_split`` and the like; also of classes of other files."""
         found = [origin for origin in self._forest.value(dataset).origins if isinstance(origin, cst.Call)]
