@@ -1,4 +1,4 @@
-"""What the messages of TL201 say about how often the training loop waits."""
+"""What the messages of TL201 and TL203 say about how often the training loop waits."""
 
 from __future__ import annotations
 
@@ -31,3 +31,10 @@ for step, (images, labels) in enumerate(loader):
 def test_a_message_says_that_a_read_is_in_every_second_step_only(head: str, often: str) -> None:
     found = [item.message for item in check_text(ALTERNATING.format(head=head)) if item.code == "TL201"]
     assert found == [f"`.item()` in the training loop waits for the GPU at every {often}"]
+
+
+@pytest.mark.parametrize(("head", "often"), [("if step % 2 == 0:", "every second"), ("if step % 1 == 0:", "every")])
+def test_a_message_says_that_a_test_is_in_every_second_step_only(head: str, often: str) -> None:
+    code = ALTERNATING.format(head=head).replace("print(loss.item())", "assert loss < 9")
+    found = [item.message for item in check_text(code) if item.code == "TL203"]
+    assert found == [f"the test of a GPU tensor waits for the GPU at {often} training step"]

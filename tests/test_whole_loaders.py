@@ -191,6 +191,23 @@ if __name__ == "__main__":
 SETTING = TRAINING.replace("    net =", "    options.workers = 0\n    net =")
 SHOWING = USING.replace("    for images", "    net.eval()\n    for images")
 TUNING = SHOWING.replace("        print(net(images))", "        train_step(net, images)")
+TRYING = """\
+from options import parse
+from wrapped import Batches
+
+
+def run_dataset():
+    options = parse()
+    options.workers = 0
+    for images in Batches(options):
+        pass
+
+
+if __name__ == "__main__":
+    run_dataset()
+"""
+FITTING = TRYING.replace("        pass", "        net(images).mean().backward()")
+OTHERWISE = TRYING.replace("    for images in Batches(options):\n        pass", "    return Batches(options)")
 
 
 @pytest.mark.parametrize(
@@ -201,6 +218,9 @@ TUNING = SHOWING.replace("        print(net(images))", "        train_step(net, 
         ({"train": TRAINING, "distill": USING}, []),
         ({"train": TRAINING, "run": SHOWING}, [7]),
         ({"train": TRAINING, "run": TUNING}, []),
+        ({"train": TRAINING, "run": TRYING}, [7]),
+        ({"train": TRAINING, "run": FITTING}, []),
+        ({"train": TRAINING, "run": OTHERWISE}, []),
         ({"train": TRAINING, "test": SETTING}, []),
         ({"train": SETTING}, []),
         ({"test": USING}, []),

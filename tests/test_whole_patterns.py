@@ -90,3 +90,64 @@ def test_a_function_of_another_file_may_clear_the_gradients(
     tmp_path: Path, clears: str, lines: Mapping[str, list[str]]
 ) -> None:
     assert found(tmp_path, {"steps": CLEARING.format(clears=clears), "main": TRAINING}, "TL412") == lines
+
+
+BOXES = """\
+import torch
+
+
+def overlap(boxes):
+    assert (boxes[:, 2:] >= boxes[:, :2]).all()
+    return torch.prod(boxes, 1)
+"""
+CRITERION = """\
+import torch
+import boxes
+
+
+class Criterion(torch.nn.Module):
+    def loss_labels(self, outputs):
+        return outputs["labels"].mean()
+
+    def loss_boxes(self, outputs):
+        return boxes.overlap(outputs["boxes"]).mean()
+
+    def get_loss(self, name, outputs):
+        losses = {{"labels": self.loss_labels, "boxes": {boxes}}}
+        return losses[name](outputs)
+
+    def forward(self, outputs):
+        return sum(self.get_loss(name, outputs) for name in ("labels", "boxes"))
+"""
+DETECTING = """\
+import torch
+from criterion import Criterion
+
+
+def train(model, loader, optimizer):
+    model.cuda()
+    criterion = Criterion()
+    for images in loader:
+        loss = criterion(model(images.cuda()))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+if __name__ == "__main__":
+    train(torch.nn.Linear(8, 2), [], None)
+"""
+
+
+@pytest.mark.parametrize(
+    ("boxes", "lines"),
+    [
+        ("self.loss_boxes", {"boxes": ["assert (boxes[:, 2:] >= boxes[:, :2]).all()"]}),
+        ("self.loss_labels", {}),
+    ],
+)
+def test_a_criterion_may_take_its_methods_from_a_dictionary(
+    tmp_path: Path, boxes: str, lines: Mapping[str, list[str]]
+) -> None:
+    files = {"boxes": BOXES, "criterion": CRITERION.format(boxes=boxes), "main": DETECTING}
+    assert found(tmp_path, files, "TL203") == lines

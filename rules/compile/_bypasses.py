@@ -21,7 +21,10 @@ _COMPILED = frozenset({"forward", "__call__"})
 _OF_LIBRARIES = {
     "transformers": ("generate", "get_image_features", "get_text_features", "get_audio_features"),
     "diffusers": ("encode", "decode"),
+    "peft": ("generate",),
 }
+#: Packages whose networks run one of another package inside, which compiling in place does not reach.
+_WRAPPING = frozenset({"peft"})
 #: How many methods deep a method is followed to a forward.
 _DEPTH = 2
 
@@ -34,12 +37,13 @@ class Bypass:
     method: cst.FunctionDef | None  #: None for a method of a library
     site: Compile  #: where the network is compiled
     forward: cst.Call | None  #: what the method runs
+    packages: frozenset[str] = frozenset()  #: those of the network's library classes
 
     @property
     def calls_itself(self) -> bool:
         """Whether the method runs the network by ``self(...)``, which ``Module.compile()`` compiles."""
         if self.method is None:
-            return called_name(self.call) == "generate"
+            return called_name(self.call) == "generate" and self.packages.isdisjoint(_WRAPPING)
         return self.forward is not None and dotted_name(self.forward.func) == "self"
 
 
@@ -80,13 +84,20 @@ class Bypasses:
             forward = self._forward_in(method, _DEPTH)
             if forward is not None and not self._is_compiled(method):
                 return Bypass(call, method, site, forward)
-        return None if methods or not self._is_of_library(func) else Bypass(call, None, site, None)
+        packages = self._packages(func.value) if not methods else frozenset()
+        return Bypass(call, None, site, None, packages) if self._is_of_library(func, packages) else None
 
-    def _is_of_library(self, func: cst.Attribute) -> bool:
-        """Whether a method of a library runs layers; with a static cache, ``generate`` is compiled by itself."""
-        package = self._module.value(func.value).name.partition(".")[0]
-        is_listed = func.attr.value in _OF_LIBRARIES.get(package, ())
-        return is_listed and (func.attr.value != "generate" or "static" not in self._module.own_text)
+    def _is_of_library(self, func: cst.Attribute, packages: frozenset[str]) -> bool:
+        """Whether a method of libraries runs layers; with a static cache, ``generate`` is compiled by itself."""
+        method = func.attr.value
+        is_listed = bool(packages) and all(method in _OF_LIBRARIES.get(package, ()) for package in packages)
+        return is_listed and (method != "generate" or "static" not in self._module.own_text)
+
+    def _packages(self, network: cst.BaseExpression) -> frozenset[str]:
+        """The packages of the class of a network, or of all classes that conditions choose from."""
+        value = self._module.value(network)
+        made = [self._module.value(origin).name for origin in value.origins] if not value.name else [value.name]
+        return frozenset(name.partition(".")[0] for name in made)
 
     def _forward_in(self, method: cst.FunctionDef, depth: int) -> cst.Call | None:
         """The call by which a method runs its network, or layers of it: ``self(x)`` before any other."""

@@ -21,8 +21,8 @@ class CompiledMethodBypass(Rule):
     ## What it does
     Flags `model.generate(...)`, `model.encode(...)` and other methods of a `model = torch.compile(model)`, if the
     method runs the network or layers of it. The class may be in another file. Of networks of `diffusers`, `encode` and
-    `decode` are reported, and of `transformers` `get_image_features` and the like, and `generate`, unless the file
-    speaks of a static cache, with which `generate` compiles by itself.
+    `decode` are reported, and of `transformers` `get_image_features` and the like, and `generate`, also of `peft`,
+    unless the file mentions a static cache, with which `generate` compiles by itself.
 
     Not reported are methods that run no layer (`model.parameters()`, `model.configure_optimizers()`), methods that are
     compiled themselves, and networks that are compiled in place by `model.compile()`.
@@ -49,8 +49,8 @@ class CompiledMethodBypass(Rule):
     ## Fix safety
     Unsafe: the code now runs compiled, which rounds differently and takes time to compile; shapes that grow, as in a
     generation, are compiled as dynamic ones. Keys of `state_dict()` lose `_orig_mod.`. No fix is offered if the method
-    calls layers or `self.forward`, where the file uses `_orig_mod`, and where the result of `torch.compile` gets
-    another name.
+    calls layers or `self.forward`, for networks of `peft`, which run another network inside, where the file uses
+    `_orig_mod`, and where the result of `torch.compile` gets another name.
 
     ## When to ignore
     When the method is called seldom, and the compiled network is for something else.

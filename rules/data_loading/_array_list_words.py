@@ -27,7 +27,8 @@ OUTCOME = re.compile(r"(?:(?:batch|b|mb)_)*(?:action|act|reward|rew|rwd|a|r)s?(?
 #: A list of them: `tensor([t.state for`, `tensor([s]`, `tensor(batch.state,`.
 _OBSERVED = re.compile(rf"\s*\[?\s*(?:\w+\.)?{OBSERVATION.pattern}(?:\s+for\b|\s*[\],)])")
 _CONSTRUCTORS = ("tensor(", "Tensor(")
-_NAME = re.compile(r"\s*([A-Za-z_]\w*)\s*[,)\]]")
+#: A name that is the first element of a list, or the left side of it: `[image / 255`.
+_NAME = re.compile(r"\s*([A-Za-z_]\w*)\s*[,)\]*/+-]")
 
 
 def builds_from_arrays(text: str) -> bool:

@@ -34,6 +34,8 @@ _ARRAYS = frozenset(
 _ARRAYS |= {f"cv2.{name}" for name in ("cvtColor", "imread", "resize", "warpAffine", "warpPerspective")}
 _ARRAYS |= {f"librosa.{name}" for name in ("amplitude_to_db", "power_to_db", "stft")}
 _ARRAYS |= {f"librosa.feature.{name}" for name in ("melspectrogram", "mfcc")}
+#: Methods of an array that give an array of one dimension or more.
+_METHODS = frozenset("astype copy flatten ravel repeat reshape swapaxes transpose".split())
 #: The maximum number of names and calls that an array is followed through.
 _DEPTH = 8
 _RETURNS = 3  #: ... of functions, that a list of observations is
@@ -217,7 +219,17 @@ class ArrayLists:
             return self._is_sparse(node.value)
         if isinstance(node, cst.Attribute) and node.attr.value == "T":
             return self._is_array(node.value, depth - 1)
-        return isinstance(node, cst.Call) and (self._makes(node) or self._returns_array(node, (), depth - 1))
+        if isinstance(node, cst.Subscript):
+            is_sliced = any(isinstance(item.slice, cst.Slice) for item in node.slice)
+            return is_sliced and self._is_array(node.value, depth - 1)
+        if not isinstance(node, cst.Call):
+            return False
+        return self._makes(node) or self._is_changed_array(node, depth) or self._returns_array(node, (), depth - 1)
+
+    def _is_changed_array(self, call: cst.Call, depth: int) -> bool:
+        """``image.transpose([2, 0, 1])``, ``np.array(image)[..., :3].copy()``."""
+        func = call.func
+        return isinstance(func, cst.Attribute) and func.attr.value in _METHODS and self._is_array(func.value, depth - 1)
 
     def _is_combined(self, node: cst.BinaryOperation, depth: int) -> bool:
         return self._is_array(node.left, depth - 1) or self._is_array(node.right, depth - 1)

@@ -19,6 +19,7 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Value, iterated
 from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.calls import Call
+from torchlint.model.syntax.conditions import conjuncts
 from torchlint.model.syntax.dotted import called_name, dotted_name, is_attribute_of_self, last_part
 from torchlint.model.syntax.nodes import HANDLERS, Handler
 from torchlint.model.syntax.scopes import COMPREHENSIONS
@@ -196,7 +197,7 @@ class Epochs:
         for above in self._tree.ancestors(node):
             if above is loop:
                 return False
-            for part in _conjuncts(above.test) if isinstance(above, cst.If) else ():
+            for part in conjuncts(above.test) if isinstance(above, cst.If) else ():
                 is_not = isinstance(part, cst.UnaryOperation) and isinstance(part.operator, cst.Not)
                 if isinstance(part, cst.UnaryOperation) and is_not and self._is_set_in(above, part.expression):
                     return True
@@ -337,10 +338,3 @@ def _binds_batch(value: Value, loader: Call) -> bool:
     if value.kind is Kind.BATCH:
         return loader.node in value.origins
     return any(_binds_batch(part, loader) for part in (*value.elements, *((value.each,) if value.each else ())))
-
-
-def _conjuncts(node: cst.BaseExpression) -> list[cst.BaseExpression]:
-    """What ``a and b and c`` asks."""
-    if isinstance(node, cst.BooleanOperation) and isinstance(node.operator, cst.And):
-        return [*_conjuncts(node.left), *_conjuncts(node.right)]
-    return [node]

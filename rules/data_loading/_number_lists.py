@@ -8,6 +8,7 @@ import libcst as cst
 
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.calls import keyword
+from torchlint.model.syntax.dotted import called_name
 
 from ._array_lists import ArrayLists
 
@@ -49,6 +50,15 @@ class NumberLists(ArrayLists):
         if name in ("numpy.full", "numpy.full_like"):
             given = given[1:2]
         return bool(given) and all(map(self._has_numbers, given if name == "numpy.outer" else given[:1]))
+
+    def _is_changed_array(self, call: cst.Call, depth: int) -> bool:
+        """Whether a call gives another form of an array of numbers, or converts one to a type of numbers."""
+        if not super()._is_changed_array(call, depth):
+            return False
+        if called_name(call) != "astype":
+            return True
+        dtype = keyword(call, "dtype") or (call.args[0].value if call.args else None)
+        return dtype is not None and self._is_type_of_numbers(dtype)
 
     def _dtype(self, call: cst.Call, name: str) -> cst.BaseExpression | None:
         given = keyword(call, "dtype")

@@ -13,6 +13,7 @@ from torchlint.model.data.loading import Loading
 from torchlint.model.module import Module
 from torchlint.model.program.config_files import ConfigFiles
 from torchlint.model.program.configuration import Configuration
+from torchlint.model.semantics.compounds import integer
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Value
 from torchlint.model.syntax.calls import Call, keywords_of
@@ -24,6 +25,8 @@ _EACH_EPOCH = re.compile(r"EPOCH_(?:STARTED|COMPLETED)(?!\(once)")
 #: Arguments of a Lightning trainer without which it trains for many epochs, and those that restart the workers anyway.
 _LIMITS = ("max_steps", "max_time", "fast_dev_run")
 _RELOADING = ("reload_dataloaders_every_n_epochs", "reload_dataloaders_every_epoch")
+#: Makes a dictionary of options.
+_AS_DICT = "builtins.vars"
 #: What a configuration file sets an argument to that has no effect.
 _UNSET = ("", "null", "~", "None", "-1", "false", "False")
 
@@ -62,9 +65,27 @@ class TrainerEpochs:
             return self._is_several(given["max_epochs"])
         if any(name in given for name in _LIMITS):
             return False
-        if isinstance(node, cst.Call) and any(item.star for item in node.args) and not self._is_set_to_several(node):
-            return False
+        if isinstance(node, cst.Call) and any(item.star for item in node.args):
+            if not (self._is_set_to_several(node) or self._gets_options(node)):
+                return False
         return self._module.fact(Lightning).trains(node)
+
+    def _gets_options(self, trainer: cst.Call) -> bool:
+        """Whether a trainer gets options, ``Trainer(**vars(args))``, one of which is a number of epochs: not 0 or 1.
+
+        No other option may limit the training by default, or load the data again.
+        """
+        unpacked = [item.value for item in trainer.args if item.star]
+        if not all(isinstance(item, cst.Call) and self._module.name_of(item.func) == _AS_DICT for item in unpacked):
+            return False
+        parsers = self._module.values.parsers
+        others = [item for name in (*_LIMITS, *_RELOADING) for item in parsers.defaults(name, trainer)]
+        epochs = parsers.defaults("max_epochs", trainer)
+        are_several = all(item is not None and integer(item) not in (None, 0, 1) for item in epochs)
+        return bool(epochs) and are_several and all(item is None or self._is_unset(item) for item in others)
+
+    def _is_unset(self, node: cst.BaseExpression) -> bool:
+        return self._module.code(node) in _UNSET
 
     def _is_set_to_several(self, trainer: cst.CSTNode) -> bool:
         """Whether configuration files set the epochs of a trainer: ``Trainer(**config["trainer"])``."""

@@ -20,7 +20,9 @@ from torchlint.model.syntax.dotted import called_name, last_name
 from torchlint.model.syntax.literals import is_none
 from torchlint.model.syntax.main_guard import is_main_guard
 from torchlint.model.syntax.nodes import HANDLERS
+from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.inference_scripts import InferenceScripts
+from torchlint.model.training.loops import Loops
 
 #: The maximum number of callers and of values that are followed.
 _DEPTH = 8
@@ -224,7 +226,14 @@ def _is_for_inference(module: Module, value: cst.BaseExpression) -> bool:
     root, scripts = module.tree.root_of(value), module.fact(InferenceScripts)
     if root is module.root or not isinstance(module.tree.parent(value), (cst.Assign, cst.AnnAssign)):
         return False
-    return scripts.only_infers(root) or scripts.only_runs(root)
+    return scripts.only_infers(root) or scripts.only_runs(root) or _is_for_own_loop(module, value, root)
+
+
+def _is_for_own_loop(module: Module, value: cst.BaseExpression, root: cst.CSTNode) -> bool:
+    """Whether a function assigns ``value`` for a loop of its own over a loader, in a file that trains nothing."""
+    function = module.tree.function_of(value)
+    loops = module.tree.inside(function, cst.For) if isinstance(function, cst.FunctionDef) else ()
+    return any(module.fact(Loops).of(loop).loaders for loop in loops) and not module.fact(Gradients).trains(root)
 
 
 def _is_on_a_condition(module: Module, value: cst.BaseExpression) -> bool:

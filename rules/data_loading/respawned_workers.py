@@ -24,9 +24,10 @@ class RespawnedWorkers(Rule):
     repeats itself (`while True`), so that no iteration over the loader ends.
 
     A Lightning trainer counts unless `max_epochs` is known to be 1, or `max_steps`, `max_time` or `fast_dev_run` is
-    set. For `Trainer(**config["trainer"])`, the YAML, JSON and TOML files of the project must set `max_epochs`. The
-    hooks of a Lightning class (`train_dataloader`, `val_dataloader`) count if no trainer is in sight. The loop over the
-    loader may be in the `__iter__` of a class.
+    set. For `Trainer(**config["trainer"])`, the YAML, JSON and TOML files of the project must set `max_epochs`. For
+    `Trainer(**vars(args))`, the default of the option `max_epochs` must be known. The hooks of a Lightning class
+    (`train_dataloader`, `val_dataloader`) count if no trainer is in sight. The loop over the loader may be in the
+    `__iter__` of a class.
 
     `num_workers` must be known to be at least 1. The default of an option or of a parameter is enough, and so is an
     attribute of a configuration object or an entry of `**options`, also if only some paths set it (`{"num_workers": 4}

@@ -62,13 +62,9 @@ def _chain(module: Module, found: Attention) -> list[cst.CSTNode] | None:
     parts = [found.scores, *found.steps, found.softmax, *found.drops]
     statements = list(dict.fromkeys(tree.statement_of(part) for part in parts))
     statements = sorted((item for item in statements if item is not last), key=tree.index)
-    rows = [tree.parent(item) for item in (*statements, last)]
-    block = tree.parent(rows[0]) if rows[0] is not None else None
-    if not isinstance(block, cst.IndentedBlock):
-        return None
-    body = list(block.body)
-    places = [body.index(row) if isinstance(row, cst.SimpleStatementLine) and row in body else -2 for row in rows]
-    if places != list(range(places[0], places[0] + len(places))):
+    lines = [tree.line_of(item) for item in (*statements, last)]
+    first = lines[0]
+    if first is None or lines != [(first[0], first[1] + step) for step in range(len(lines))]:
         return None
     names: set[str] = set()
     for item in statements:
@@ -80,7 +76,7 @@ def _chain(module: Module, found: Attention) -> list[cst.CSTNode] | None:
     if function is None:
         return None
     for name in names:
-        inside = [use for use in tree.names.get(name, ()) if tree.within(use, function.body)]
+        inside = tree.among(tree.names.get(name, ()), function.body)
         if not all(any(tree.within(use, item) for item in (*statements, last)) for use in inside):
             return None
         if any(tree.within(use, last) and not tree.within(use, found.outputs[0]) for use in inside):

@@ -8,6 +8,9 @@ import libcst as cst
 
 from torchlint.model.module import Module
 from torchlint.model.program.objects import ObjectFlow
+from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.semantics.value import Value
+from torchlint.model.syntax.parameters import parameters_of
 
 _LAYER = "torch.nn.MultiheadAttention"
 #: Parameters that ask for weights, or that depend on whether they are computed.
@@ -35,7 +38,7 @@ class AttentionWeights:
             layer = self._module.value(call.func)
             if layer.name == _LAYER:
                 yield call, next(iter(sorted(layer.origins, key=self._tree.index)), None)
-            elif created := self._contained(call.func):
+            elif created := self._contained(call.func) or self._only_fitting(call, layer):
                 yield call, created
 
     def _contained(self, layer: cst.BaseExpression) -> cst.CSTNode | None:
@@ -43,6 +46,28 @@ class AttentionWeights:
         created = self._module.fact(ObjectFlow).of(layer) if isinstance(layer, (cst.Name, cst.Subscript)) else ()
         calls = [item for item in created if isinstance(item, cst.Call) and self._module.name_of(item.func) == _LAYER]
         return min(calls, key=self._tree.index) if calls and len(calls) == len(created) else None
+
+    def _only_fitting(self, call: cst.Call, layer: Value) -> cst.CSTNode | None:
+        """Where the layer is created, if no other network that ``call`` may run takes these arguments."""
+        if layer.kind is not Kind.MODULE or not layer.sure:
+            return None
+        fitting = [item for item in layer.origins if not self._rejects(item, call)]
+        is_layer = [self._module.value(item).name == _LAYER for item in fitting]
+        return min(fitting, key=self._tree.index) if is_layer and all(is_layer) else None
+
+    def _rejects(self, created: cst.CSTNode, call: cst.Call) -> bool:
+        """Whether a network of the program has a ``forward`` without a keyword of ``call``, or with more to pass."""
+        owner = self._module.value(created).definition
+        forward = self._module.definitions.method(owner, "forward") if isinstance(owner, cst.ClassDef) else None
+        if forward is None:
+            return False
+        params = parameters_of(forward)
+        given = {item.keyword.value for item in call.args if item.keyword is not None}
+        unknown = given - {item.name.value for item in params}
+        if unknown and not isinstance(forward.params.star_kwarg, cst.Param):
+            return True
+        required = [item for item in params[1:] if item.default is None]
+        return len(call.args) < len(required)
 
     def _may_ask(self, call: cst.Call) -> bool:
         """Whether a call may say something about the weights."""

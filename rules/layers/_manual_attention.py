@@ -278,10 +278,13 @@ class AttentionFinder:
 
     def _uses(self, statement: cst.Assign, target: cst.Name) -> Iterator[cst.Name]:
         """Where the value that ``statement`` gives a name is read."""
-        home = self._module.names.home_of(target)
-        bound = [] if home is None else home.bindings.get(target.value, [])
+        home, reaching = self._module.names.home_of(target), self._module.values.reaching
+        if home is None or target.value not in home.bindings:
+            return
+        begin, end = self._tree.index(statement), self._tree.last(statement)
+        bound = reaching.between(home, target.value, begin - 1, end + 1)
         binding: Binding | None = next((item for item in bound if item.node is statement), None)
-        for use in self._module.values.reaching.uses_of(binding, home) if home is not None and binding else ():
+        for use in reaching.uses_of(binding, home) if binding is not None else ():
             if not isinstance(self._tree.parent(use), cst.AssignTarget):
                 yield use
 

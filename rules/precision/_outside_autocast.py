@@ -158,7 +158,7 @@ class OutsideAutocast:
         if isinstance(loop, cst.While):
             test = loop.test
             return not isinstance(test, cst.Comparison) or last_name(test.comparisons[0].comparator) != "None"
-        if not any(self._module.name_of(call.func) == "builtins.range" for call in self._tree.calls_in(loop.iter)):
+        if not any(_is_range(self._module.name_of(call.func) or "") for call in self._tree.calls_in(loop.iter)):
             return False
         counter = last_name(loop.target)
         items = [part for node in self._tree.inside(loop.body, cst.Subscript) for part in node.slice]
@@ -192,3 +192,8 @@ class OutsideAutocast:
         step = function if function is not None and not self._module.fact(Loops).around(call) else loop
         training = next((item for item in self._trained if step is not None and self._tree.within(item, step)), None)
         return None if training is None else OutsideForward(call, network, training, is_teacher=True)
+
+
+def _is_range(name: str) -> bool:
+    """Whether a function gives numbers: ``range``, or ``tqdm.trange`` with a progress bar."""
+    return name == "builtins.range" or (name.startswith("tqdm.") and name.endswith(".trange"))

@@ -128,7 +128,7 @@ class MissingAutocast(Rule):
             notes.append(Note.at(module, step.forward, "the forward pass"))
         if step.place is not step.backward:
             notes.append(Note.at(module, step.backward, "the backward pass"))
-        notes.append(Note("nothing in this program sets autocast, TF32 or a 16-bit dtype"))
+        notes.append(Note("nothing sets autocast, TF32 or a 16-bit dtype for this loop"))
         if module.fact(Precision).loses_on_probabilities:
             notes.append(Note(_PROBABILITIES))
         write = module.fact(MixedWrites).first

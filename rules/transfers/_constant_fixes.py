@@ -10,6 +10,7 @@ from torchlint import edits
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import ADDING
 from torchlint.model.syntax.calls import keyword
+from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import called_name, dotted_name
 from torchlint.model.tensors.placement import Placement
 from torchlint.model.tensors.writes import Writes
@@ -106,7 +107,7 @@ def _register(module: Module, upload: Upload) -> Fix | None:
     if statement.value is not upload.node and not _is_chained(module, upload.node, statement.value):
         return None
     made = _made(module, upload)
-    if made is None or _is_taken(module, owner, name):
+    if made is None or _is_taken(module, owner, name) or _is_asked_for(module, owner, upload.data):
         return None
     line = f'self.register_buffer("{name}", {made}, persistent=False)'
     last = constructor.body.body[-1]
@@ -148,6 +149,18 @@ def _is_literal(data: cst.BaseExpression) -> bool:
     if isinstance(data, cst.BinaryOperation):
         return _is_literal(data.left) and _is_literal(data.right)
     return isinstance(data, (cst.Integer, cst.Float)) or (dotted_name(data) or "").startswith("self.")
+
+
+def _is_asked_for(module: Module, owner: cst.ClassDef, data: cst.BaseExpression) -> bool:
+    """Whether a condition of the class asks for an attribute in the data, which may be None: ``if self.classes:``."""
+    tree = module.tree
+    names = {dotted_name(node) for node in tree.inside(data, cst.Attribute)}
+    return any(
+        isinstance(above, (cst.If, cst.IfExp)) and child is above.test
+        for node in tree.inside(owner, cst.Attribute)
+        if dotted_name(node) in names
+        for above, child in climb(tree, node, owner)
+    )
 
 
 def _is_changed(module: Module, statement: cst.Assign, name: str) -> bool:

@@ -11,7 +11,7 @@ from torchlint.model.program.stores import Stores
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.calls import changes_in_place
-from torchlint.model.syntax.dotted import called_name, dotted_name
+from torchlint.model.syntax.dotted import called_name, dotted_name, index_of
 from torchlint.model.syntax.tree import Tree
 
 from ._upload_words import OPTIONS
@@ -68,11 +68,14 @@ class ConstantValues:
         return isinstance(node, cst.Attribute) and self._is_constant_attribute(node, depth)
 
     def _is_constant_item(self, node: cst.Subscript, depth: int) -> bool:
-        """``self.sizes[i]``, in a loop over numbers that runs at every step: the same numbers in each of its runs."""
+        """``self.scales["x"]``, or ``self.sizes[i]`` in a loop over numbers that runs at every step.
+
+        These are the same numbers in each of its runs.
+        """
         index = node.slice[0].slice if len(node.slice) == 1 else None
         if not isinstance(index, cst.Index) or not isinstance(node.value, (cst.Name, cst.Attribute)):
             return False
-        counts = isinstance(index.value, cst.Integer) or self._is_counter(index.value)
+        counts = isinstance(index.value, (cst.Integer, cst.SimpleString)) or self._is_counter(index.value)
         return counts and self.is_constant(node.value, depth - 1)
 
     def _is_counter(self, node: cst.BaseExpression) -> bool:
@@ -179,9 +182,35 @@ class ConstantValues:
         known = self._module.value(value)
         if known.kind in (Kind.NUMBER, Kind.SEQUENCE, Kind.ARRAY):
             return True
-        if isinstance(value, cst.Name) and not known:
-            return all(isinstance(item.node, cst.Param) for item in self._module.values.reaching.of(value))
+        if not known and (self._is_given(value) or self._is_option(value)):
+            return True
         return self.is_constant(value, depth)
+
+    def _is_given(self, node: cst.BaseExpression) -> bool:
+        """Whether ``node`` is a parameter, of a constructor, that is not bound to something else."""
+        reached = self._module.values.reaching.of(node) if isinstance(node, cst.Name) else []
+        return bool(reached) and all(isinstance(item.node, cst.Param) for item in reached)
+
+    def _is_option(self, node: cst.BaseExpression) -> bool:
+        """``options["scale"]`` and ``kwargs.get("scale", 2)``, of a parameter, and ``cfg.MODEL.SCALE``."""
+        if isinstance(node, cst.Attribute):
+            root = node.value
+            while isinstance(root, cst.Attribute) and not self._is_named_option(root):
+                root = root.value
+            return self._is_named_option(root)
+        held: cst.BaseExpression | None = None
+        key: cst.BaseExpression | None = None
+        if isinstance(node, cst.Subscript):
+            held, key = node.value, index_of(node)
+        elif isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.args:
+            held, key = (node.func.value, node.args[0].value) if called_name(node) in ("get", "pop") else (None, None)
+        if held is None or not isinstance(key, cst.SimpleString):
+            return False
+        return self._is_given(held) or self._is_named_option(held) or self._is_option(held)
+
+    def _is_named_option(self, node: cst.BaseExpression) -> bool:
+        """Whether the name of ``node`` is that of settings: ``cfg``, ``self.args``."""
+        return OPTIONS.fullmatch(dotted_name(node) or "") is not None
 
 
 def is_changed_at(tree: Tree, use: cst.Name) -> bool:

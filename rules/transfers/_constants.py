@@ -16,6 +16,7 @@ from torchlint.model.semantics.moves import device_of
 from torchlint.model.semantics.value import Device
 from torchlint.model.syntax.calls import changes_in_place, keyword
 from torchlint.model.syntax.climbing import climb
+from torchlint.model.syntax.conditions import conjuncts
 from torchlint.model.syntax.dotted import dotted_name, last_name, last_part
 from torchlint.model.syntax.literals import is_none
 from torchlint.model.syntax.nodes import HANDLERS
@@ -114,7 +115,10 @@ class ConstantUploads:
         """Whether the data may be a tensor on the device, which ``torch.as_tensor`` returns as it is."""
         if self._module.name_of(factory.func) not in ("torch.as_tensor", "torch.asarray"):
             return False
-        return (dotted_name(data) or "").startswith("self.") and not self._module.value(data)
+        whole = data
+        while isinstance(whole, cst.Subscript):
+            whole = whole.value
+        return (dotted_name(whole) or "").startswith("self.") and not self._module.value(data)
 
     def _is_list(self, node: cst.BaseExpression) -> bool:
         return self._module.value(node).kind in (Kind.SEQUENCE, Kind.ARRAY)
@@ -285,8 +289,8 @@ class ConstantUploads:
         if _RARE.search(text):
             return True
         if is_else:
-            if self._asks_for_settings(test):
-                return False  # a whole run takes it, or none
+            if self._asks_for_settings(test) or any(dotted_name(part) == "self.training" for part in conjuncts(test)):
+                return False  # a whole run takes it, or none; evaluation takes it at every batch
             if _asks_whether_empty(test):
                 return False
             return re.search(r"> ?0\b|!= ?0\b|\blen\(|any\(|is not None|numel|\.sum\(|\bin\b|hasattr", text) is not None

@@ -13,8 +13,11 @@ from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.dotted import called_name
 from torchlint.model.syntax.literals import is_none
 from torchlint.model.syntax.parameters import owner_of
+from torchlint.model.syntax.scopes import Binding
 from torchlint.model.tensors.placement import Placement
 from torchlint.model.training.networks import Networks
+
+from ._exits import leaves_device
 
 #: Functions and methods that give tuples, at least without further arguments.
 _TUPLES = frozenset({"unbind", "split", "chunk", "tensor_split", "meshgrid", "where", "nonzero", "broadcast_tensors"})
@@ -67,9 +70,25 @@ class ElementTensors:
         if isinstance(node, cst.IfExp):
             return self._are_given([node.body, node.orelse], depth, has_items=has_items)
         reached = self._module.values.reaching.of(node) if isinstance(node, cst.Name) and depth > 0 else ()
-        item = reached[0] if len(reached) == 1 else None
-        if item is None:
+        if has_items and len(reached) > 1:
+            return self._is_one_given(reached, depth)
+        return len(reached) == 1 and self._is_bound_to_given(reached[0], depth, has_items=has_items)
+
+    def _is_one_given(self, reached: list[Binding], depth: int) -> bool:
+        """Whether a variable is a tensor where one of several things is assigned to it, and none is a list.
+
+        ``lengths``, a parameter, after ``if has_prompts: prompts, lengths = lengths.data``.
+        """
+        values = [self._module.value(item.value) for item in reached if item.value is not None and not item.path]
+        if any(value.kind in _OTHERS for value in values) or any(map(self._leaves_device, reached)):
             return False
+        return any(self._is_bound_to_given(item, depth, has_items=True) for item in reached)
+
+    def _leaves_device(self, item: Binding) -> bool:
+        return item.value is not None and leaves_device(self._module, item.value)
+
+    def _is_bound_to_given(self, item: Binding, depth: int, *, has_items: bool) -> bool:
+        """Whether what binds a variable is such a parameter, or takes a part of one."""
         is_part = item.kind is BindingKind.ASSIGN and (item.path or isinstance(item.value, cst.IfExp))
         if is_part or (item.kind is BindingKind.FOR and not item.path):
             is_followed = isinstance(item.value, (cst.Name, cst.IfExp))

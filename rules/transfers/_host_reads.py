@@ -28,6 +28,7 @@ from torchlint.model.training.step_places import StepPlaces
 from torchlint.model.training.steps import Steps
 
 from ._decisions import Decisions
+from ._meters import Meters
 from ._number_reads import reduction
 from ._step_tensors import StepTensors
 
@@ -296,7 +297,9 @@ class HostReads:
         return isinstance(call.func, cst.Attribute) and call.func.attr.value == "cpu" and not call.args
 
     def _is_added_up(self, copy: cst.Call) -> bool:
-        """``total += loss.detach().cpu()``, also with a weight: a single number that stays a tensor."""
+        """``total += loss.detach().cpu()``, also with a weight, also by a meter: of a single number."""
+        if self._module.fact(Meters).averages(copy):
+            return True
         above = self._tree.parent(copy)
         if isinstance(above, cst.BinaryOperation) and isinstance(above.operator, (cst.Multiply, cst.Divide)):
             above = self._tree.parent(above)

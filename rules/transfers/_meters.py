@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.model.module import Module
-from torchlint.model.syntax.dotted import dotted_name
+from torchlint.model.syntax.dotted import dotted_name, is_attribute_of_self
 from torchlint.model.training.data_flow import DataFlow
 
 from ._exits import leaves_device
@@ -39,6 +39,31 @@ class Meters:
                     found += [value] if value is not None else []
         return found
 
+    def averages(self, value: cst.BaseExpression) -> bool:
+        """Whether a method that is given ``value`` adds it to a sum and counts it: that of a mean of numbers.
+
+        ``self.sum += value * n`` and ``self.count += n``, or ``self.count += 1``.
+        """
+        argument = self._tree.parent(value)
+        call = self._tree.parent(argument) if isinstance(argument, cst.Arg) and not argument.star else None
+        if not isinstance(call, cst.Call) or not isinstance(call.func, cst.Attribute):
+            return False
+        methods = self._module.definitions.called(call, self._module.values)
+        return bool(methods) and all(
+            isinstance(method, cst.FunctionDef) and self._averages(method, call, value) for method in methods
+        )
+
+    def _averages(self, method: cst.FunctionDef, call: cst.Call, value: cst.BaseExpression) -> bool:
+        """Whether ``method`` adds up what ``call`` passes as ``value``, and counts it."""
+        is_added = is_counted = False
+        for statement in self._tree.inside(method.body, cst.AugAssign):
+            if isinstance(statement.operator, cst.AddAssign) and is_attribute_of_self(statement.target):
+                factors = [self._module.names.parameter(part) for part in _factors(statement.value)]
+                given = [self._module.definitions.argument_of(call, method, param) for param in factors if param]
+                is_added = is_added or value in given
+                is_counted = is_counted or (value not in given and (None not in factors or _is_one(statement.value)))
+        return is_added and is_counted
+
     def _methods(self, owner: cst.ClassDef) -> Iterator[tuple[cst.FunctionDef, cst.Param]]:
         """The methods of a class, each with the parameter behind ``self``."""
         for bindings in self._tree.scopes[owner].bindings.values():
@@ -62,3 +87,13 @@ class Meters:
         """Whether ``name`` can only be what the parameter is given, and not ``value.item()`` of it."""
         reached = self._module.values.reaching.of(name)
         return bool(reached) and all(item.node is param for item in reached)
+
+
+def _factors(node: cst.BaseExpression) -> tuple[cst.BaseExpression, ...]:
+    """``value`` and ``n`` of ``value * n``; any other expression by itself."""
+    is_product = isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Multiply)
+    return (node.left, node.right) if isinstance(node, cst.BinaryOperation) and is_product else (node,)
+
+
+def _is_one(node: cst.BaseExpression) -> bool:
+    return isinstance(node, cst.Integer) and node.value == "1"

@@ -18,6 +18,7 @@ from torchlint.model.syntax.calls import keyword
 from torchlint.model.syntax.dotted import called_name, dotted_name
 from torchlint.model.syntax.parameters import first_parameter, owner_of
 from torchlint.model.syntax.scopes import Binding
+from torchlint.model.tensors.devices import Devices
 from torchlint.model.training.data_flow import DataFlow, Search
 from torchlint.model.training.loops import BACKWARD, is_backward
 from torchlint.model.training.outputs import Outputs
@@ -121,14 +122,13 @@ class StepTensors(ForestFact):
             if self._forest.fact(Outputs).runs(part):
                 return True
             value = self._forest.value(part)
-            if value.kind is Kind.UNKNOWN:
-                return moved_to(part, self._forest.values) is Device.CUDA
             if value.kind is not Kind.TENSOR:
-                return False
+                return value.kind is Kind.UNKNOWN and moved_to(part, self._forest.values) is Device.CUDA
             if value.role in (Role.OUTPUT, Role.LOSS):
                 return value.device is not Device.CPU
-            is_moved = value.role is Role.BATCH or called_name(part) in ("to", "cuda")
-            return is_moved and value.device is Device.CUDA
+            if value.role is Role.BATCH and value.device is None:
+                return self._forest.fact(Devices).is_move_to_cuda(part)
+            return (value.role is Role.BATCH or called_name(part) in ("to", "cuda")) and value.device is Device.CUDA
         if type(part) is cst.Name and self._is_input(part):
             return True
         return (type(part) is cst.Name or type(part) is cst.Attribute) and self.is_term(part)

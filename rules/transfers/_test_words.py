@@ -16,7 +16,10 @@ _ASKED = re.compile(
 )
 #: A part of a test that is a name, and what it is given, if that is the answer to a question.
 _NAME = re.compile(r"\b(?:if|elif|while|assert|and|or|not) (\w+)(?=:|,| and\b| or\b|\)|\s*\n)")
-_ANSWER = re.compile(r" ?=(?!=)[^\n]{0,200}?(?:[<>]|[=!]=|\.(?:any|all|eq|ne|gt|lt|ge|le)\(|is(?:nan|inf|finite)\()")
+_ANSWER = re.compile(
+    r" ?=(?!=)[^\n]{0,200}?(?:[<>]|[=!]=|is(?:nan|inf|finite)\(|"
+    r"\.(?:any|all|sum|max|min|mean|norm|prod|eq|ne|gt|lt|ge|le)\()"
+)
 #: An order, what is behind it, and before it: a name, or an item of one.
 _ORDER = re.compile(r"(?<![<>=!-])(?:[<>]=?|[=!]=)(?![<>=])\s*(?:(?:\w+\.)*(\w+)(\[[^\]\n]{1,60}\])?)?")
 _BEFORE = re.compile(r"(\w+)(\[[^\]\n]{1,60}\])?\s*$")

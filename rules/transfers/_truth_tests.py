@@ -185,14 +185,17 @@ class TruthTests:
         return any(self._module.is_own(call.node) for call in self._module.fact(Buffers).calls_for(node))
 
     def _is_answer(self, part: cst.BaseExpression) -> bool:
-        """Whether ``part`` names the answer to a question: ``is_empty`` after ``is_empty = mask.sum() == 0``."""
+        """Whether ``part`` names the answer to a question: ``is_empty`` after ``is_empty = mask.sum() == 0``.
+
+        Also a number that is reduced from a tensor: ``n`` after ``n = mask.sum()``.
+        """
         reached = self._module.values.reaching.of(part) if isinstance(part, cst.Name) else []
         return bool(reached) and all(
             item.kind is BindingKind.ASSIGN
             and not item.path
             and (
                 isinstance(item.value, cst.Comparison)
-                or (isinstance(item.value, cst.Call) and called_name(item.value) in _ANSWERING)
+                or (isinstance(item.value, cst.Call) and called_name(item.value) in _ANSWERING | REDUCING)
             )
             for item in reached
         )
@@ -203,6 +206,12 @@ class TruthTests:
             return True
         if self._is_compared(node) or self._module.fact(TensorForms).is_tensor(node, self._is_known):
             return True
+        if isinstance(node, cst.Name):
+            return self._is_reduced(self._module.values.reaching.assigned(node))
+        return self._is_reduced(node)
+
+    def _is_reduced(self, node: cst.CSTNode | None) -> bool:
+        """Whether ``node`` is ``x.sum()`` of what may be a tensor."""
         if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
             return False
         func = node.func

@@ -23,8 +23,9 @@ class ConstantUploadPerStep(Rule):
     `.to(x)`, `.cuda()` or `.type_as(x)`, also under a name, and `torch.cuda.FloatTensor([...])`: in the `forward` of a
     network or criterion, the `step` of an optimizer, a `__call__` that returns what a network gives, a loop that trains
     or runs a network, or in a function that these call. Numbers that never change are literals, constants of the file,
-    attributes that only constructors set or fill, and the `ignore_index` of a loss. What a constructor is given counts
-    as data, not as a size, if the tensor is not filled later.
+    attributes that only constructors set or fill, also by a key (`self.stats["mean"]`), and the `ignore_index` of a
+    loss. What a constructor is given counts as data, not as a size, if the tensor is not filled later. The `else` of
+    `if self.training and ...:` counts, too: evaluation takes it at every batch.
 
     Not reported are values that differ between calls, tensors that are kept after the first call (`if self.grid is
     None:`) or only made if the caller gives none (`if grid is None: grid = self.make_grid(x)`), functions with a cache,
@@ -63,8 +64,8 @@ class ConstantUploadPerStep(Rule):
     if only the name of a variable says that it is a device. Unsafe for a list in a method of a network, which becomes
     a buffer: `model.half()` converts a buffer, and it is where the network is, not where the input is. With
     `persistent=False` the keys of `state_dict()` stay the same. No fix is offered where the tensor is written to (also
-    by a view or a function of the program), returned or kept, where the data uses other names, in loops, and if the
-    tensor has a name before it is moved.
+    by a view or a function of the program), returned or kept, where the data uses other names or may be missing (`if
+    self.classes is not None:`), in loops, and if the tensor has a name before it is moved.
 
     ## When to ignore
     When the code runs on the CPU only, or a step takes so long that one wait does not matter.

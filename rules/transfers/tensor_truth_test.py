@@ -20,15 +20,15 @@ class TensorTruthTest(Rule):
     ## What it does
     Flags `if`, `while`, `assert`, conditional expressions and conditions of comprehensions whose test is a tensor that
     the network, the loss or the gradients of a training step gave: `if torch.isnan(loss):`, `if mask.sum() > 0:`,
-    `assert (x >= 0).all()`, `if norm > 10:` for the norm that `clip_grad_norm_` returned,
-    `[i for i in range(len(labels)) if labels.data[i] != -1]`; or an item of such a tensor:
-    `for label in torch.unique(predicted):`, then `if label == 255:`. The test may be in the
-    training loop, in the `step` of an optimizer, or in a function or a `forward` that the step calls, also in another
-    file. In a `forward` that records gradients, its inputs count as well, and so do buffers of the network, also read
-    by `.item()`: `if not self.is_initialized:`. Its callers may be unknown, or train it on all data at once, in one
-    step per epoch.
+    `assert (x >= 0).all()`, `if n:` after `n = mask.sum()`, `if norm > 10:` for the norm that `clip_grad_norm_`
+    returned, `[i for i in range(len(labels)) if labels.data[i] != -1]`; or an item of such a tensor:
+    `for label in torch.unique(predicted):`, then `if label == 255:`. The test may be in the training loop, in the
+    `step` of an optimizer, or in a function or a `forward` that the step calls, also in another file. In a `forward`
+    that records gradients, its inputs count as well, and so do buffers of the network, also read by `.item()`:
+    `if not self.is_initialized:`. Its callers may be unknown, or train it on all data at once, in one step per epoch. A
+    test at every second step (`if step % 2 == 0:`) is flagged too.
 
-    Not reported: tests at some steps only, in evaluation mode, in validation loops and in exception handlers; tests of
+    Not reported: tests at fewer steps, in evaluation mode, in validation loops and in exception handlers; tests of
     shapes, of `None` and of numbers that were already copied to the host (`loss.item() > limit`, see
     `host-read-in-loop`); tests behind another condition (`debug and torch.isnan(x).any()`); tensors that may be on the
     CPU.
@@ -88,16 +88,19 @@ class TensorTruthTest(Rule):
         return may_test_tensor(sketch)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
+        from torchlint.model.training.iterations import Iterations
+
         from ._truth_tests import TruthTests
 
         for test in module.fact(TruthTests).all():
             notes = [Note.at(module, test.step.step, "the step begins")]
             if test.step.calls:
                 notes.append(Note.at(module, test.step.calls[0], "runs at every step by this call"))
+            often = "every second" if module.fact(Iterations).alternates(test.statement, test.step.step) else "every"
             yield self.diagnostic(
                 module,
                 test.node,
-                "the test of a GPU tensor waits for the GPU at every training step",
+                f"the test of a GPU tensor waits for the GPU at {often} training step",
                 label="Python needs the value to go on",
                 notes=tuple(notes),
                 cause=Cause((module.tree.index(test.step.step), module.function_of(test.node)), "also tested"),

@@ -33,6 +33,8 @@ _SAME_IF_WHOLE = frozenset({"contiguous", "reshape", "flatten"})
 
 #: What labels are called, which are much smaller than the data that they belong to.
 _LABELS = re.compile(r"^(y|\w+_y|y_\w+|(\w+_)?(targets?|labels?|lbls?|pids?|class(es)?|gts?)(_?\w)?)$", re.IGNORECASE)
+#: ... and the data of a domain that is called the target, for which a network is adapted.
+_OF_TARGET = re.compile(r"(data|images?|imgs?|inputs?|x)_targets?(_?\d)?|targets?_x", re.IGNORECASE)
 #: Where graphs of DGL keep tensors; a loader does not pin them.
 _OF_GRAPHS = frozenset({"ndata", "edata", "srcdata", "dstdata"})
 
@@ -80,7 +82,8 @@ class BatchParts(ForestFact):
         while isinstance(moved, cst.Call):
             held = unwrapped(self._forest, moved)
             moved = held if held is not moved else moved.func.value if isinstance(moved.func, cst.Attribute) else None
-        return isinstance(moved, cst.Name) and bool(_LABELS.match(moved.value))
+        name = moved.value if isinstance(moved, cst.Name) else ""
+        return bool(_LABELS.match(name)) and not _OF_TARGET.fullmatch(name)
 
     def cast_to_float(self, moved: cst.BaseExpression) -> str:
         """``images`` if what is moved is ``images.float()``, there or in a statement before; empty for others."""
@@ -137,6 +140,8 @@ class BatchParts(ForestFact):
         if isinstance(node, cst.IfExp):  # `x[0] if len(x) > 1 else x`
             choose = all if all_paths else any
             return choose(self._is_part(side, path, depth, all_paths=all_paths) for side in (node.body, node.orelse))
+        if isinstance(node, cst.ListComp):  # `[view[0] for view in views]`
+            return depth > 0 and self._is_part(node.elt, path[1:], depth - 1, all_paths=all_paths)
         if isinstance(node, cst.Call):
             return self._is_part_returned(node, path, depth, all_paths=all_paths)
         if not isinstance(node, cst.Name):

@@ -14,7 +14,7 @@ from torchlint.model.semantics.moves import device_of, moved_to
 from torchlint.model.semantics.value import Device, named_device
 from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.calls import Call, keyword
-from torchlint.model.syntax.dotted import dotted_name, last_part
+from torchlint.model.syntax.dotted import dotted_name, index_of, last_part
 from torchlint.model.syntax.literals import is_none
 
 #: Methods of a dataset that run once per item or batch.
@@ -27,6 +27,8 @@ _DEVICE_HOLDERS = frozenset(
 )
 #: The ends of names of base classes whose objects a loader pins part by part.
 _PINNED = ("Mapping", "dict", "Dict", "Sequence", "list", "List", "tuple", "Tuple", "BatchEncoding", "BatchFeature")
+#: Functions that make a sequence of what they are given.
+_SEQUENCES = frozenset({"builtins.tuple", "builtins.list"})
 #: Functions of libraries that read a file: ``librosa.load``, ``PIL.Image.open``, ``cv2.imread``.
 _READERS = frozenset("open load imread read read_image memmap loadtxt loadmat read_csv wavread".split())
 
@@ -77,6 +79,24 @@ class Datasets(ForestFact):
             for argument in origin.args:
                 if argument.keyword is not None and argument.keyword.value in _TRANSFORMS:
                     yield from self._callables(argument.value)
+
+    def given_to(self, loader: Call) -> cst.BaseExpression | None:
+        """The expression that ``loader`` gets as its dataset; of an attribute that it replaces, what that was before.
+
+        So it is ``Photos()`` of ``self.data = Photos()`` before ``self.data = DataLoader(self.data)``.
+        """
+        given = loader.argument("dataset").value
+        if not isinstance(given, cst.Attribute) or loader.node not in self._forest.value(given).origins:
+            return given
+        tree = self._tree
+        before = [
+            value
+            for value in self._forest.values.stored(dotted_name(given) or "")
+            if value is not None
+            and tree.function_of(value) is tree.function_of(given)
+            and tree.index(value) < tree.index(loader.node)
+        ]
+        return before[-1] if before else given
 
     def constructions(self, dataset: cst.BaseExpression | None) -> list[cst.Call]:
         """The calls that make the dataset, through ``random_split`` and the like; also of classes of other files."""
@@ -139,12 +159,29 @@ class Datasets(ForestFact):
                 returned: list[cst.BaseExpression | None] = [collate.body]
             else:
                 returned = self._forest.definitions.returns(collate)
-            for batch in returned:
+            for batch in (part for item in returned if item is not None for part in self._with_first(item, collate)):
                 value = self._forest.value(batch)
                 if isinstance(value.definition, cst.ClassDef) and value.kind is not Kind.CLASS:
                     yield value.definition
                 elif not value and isinstance(batch, cst.Call):
                     yield from self._making_classes(batch)
+
+    def _with_first(
+        self, batch: cst.BaseExpression, collate: cst.FunctionDef | cst.Lambda
+    ) -> Iterator[cst.BaseExpression]:
+        """A batch, and the first of its parts: images of ``(images, targets)``, or of ``batch[0] = pad(batch[0])``."""
+        yield batch
+        if isinstance(batch, cst.Call) and self._forest.name_of(batch.func) in _SEQUENCES and len(batch.args) == 1:
+            batch = batch.args[0].value
+        if isinstance(batch, (cst.Tuple, cst.List)):
+            yield from (element.value for element in batch.elements[:1])
+        name = dotted_name(batch)
+        for target, value, statement in self._tree.stores if name is not None else ():
+            if value is not None and isinstance(target, cst.Subscript) and dotted_name(target.value) == name:
+                index = index_of(target)
+                is_first = isinstance(index, cst.Integer) and index.value == "0"
+                if is_first and self._tree.within(statement, collate):
+                    yield value
 
     def _making_classes(self, call: cst.Call) -> Iterator[cst.ClassDef]:
         """The class in which ``call`` runs a method that makes an object of it."""

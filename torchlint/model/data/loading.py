@@ -299,7 +299,7 @@ class Loading(ForestFact):
 
     def dataset(self, loader: Call) -> cst.BaseExpression | None:
         """The expression passed as the loader's dataset."""
-        return loader.argument("dataset").value
+        return self._datasets.given_to(loader)
 
     def loaders_of(self, definition: cst.ClassDef) -> list[Call]:
         """The loaders whose dataset is of a class of the file, or of one derived from it, in order."""

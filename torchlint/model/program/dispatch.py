@@ -154,9 +154,10 @@ class Dispatch(ForestFact):
     def _is_renamed(self, function: cst.FunctionDef, func: cst.BaseExpression) -> bool:
         """Whether ``func`` is an attribute with a function of the top level, or a variable with a method, as its value.
 
-        It has another name than the function: ``run = self.run_fast if fast else self.run``.
+        It has another name than the function: ``run = self.run_fast if fast else self.run``. Or it is an item of a
+        dictionary with methods: ``losses[name]`` of ``losses = {"boxes": self.loss_boxes}``.
         """
-        if isinstance(func, cst.Name):
+        if isinstance(func, (cst.Name, cst.Subscript)):
             return self._tree.class_of(function) is not None
         names = {function.name.value, *self._links.aliases.get(function, ())}
         return (

@@ -58,7 +58,7 @@ class Branches:
     """Answers for one forest. Only literal arguments and defaults count, of parameters that are not bound again."""
 
     def __init__(self, tree: Tree, definitions: Definitions, reaching: Reaching, *, trusting: bool = False) -> None:
-        """``trusting`` takes an argument that is no literal for something other than None."""
+        """``trusting`` takes an argument for something other than None unless it is a literal."""
         self._trusting = trusting
         self._tree = tree
         self._definitions = definitions

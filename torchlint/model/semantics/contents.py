@@ -19,7 +19,7 @@ from torchlint.model.syntax.tree import Tree
 #: A container that is filled in more places is not looked into.
 _MAX_PLACES = 12
 #: Expressions that may be a loader, or a tuple or dict of loaders.
-_MAY_BE_LOADERS = (cst.Call, cst.Name, cst.Attribute, cst.Subscript, cst.Tuple, cst.List, cst.Dict)
+_MAY_BE_LOADERS = (cst.Call, cst.Name, cst.Attribute, cst.Subscript, cst.Tuple, cst.List, cst.ListComp, cst.Dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +65,7 @@ class Contents:
         direct = [self._values.of(item.value) for item in items if len(item.keys) == 1]
         nested = [self._values.of(item.value) for item in items if len(item.keys) == 2]
         for values in ([*others, *direct], direct or others):
-            if _has_loaders(each := join_items(values)):
+            if self._has_loaders(each := join_items(values)):
                 return Value(Kind.SEQUENCE, each=each)
         inside = join(nested)
         return Value(Kind.SEQUENCE, each=Value(Kind.SEQUENCE, each=inside)) if inside.kind is Kind.LOADER else None
@@ -131,8 +131,13 @@ class Contents:
                 found.setdefault(variable, []).append(_Item(value, keys))
         return found
 
+    def _has_loaders(self, value: Value) -> bool:
+        """Whether a value is a loader, or a tuple, list or dict with loaders: ``folds.append((train, val))``.
 
-def _has_loaders(value: Value) -> bool:
-    """Whether a value is a loader, or a tuple, list or dict with loaders: ``folds.append((train, val))``."""
-    inside = value.elements if value.each is None else (*value.elements, value.each)
-    return value.kind is Kind.LOADER or (value.kind is Kind.SEQUENCE and any(map(_has_loaders, inside)))
+        So is an object that is made of a loader: ``data["train"] = DataInfo(loader, sampler)``.
+        """
+        inside = value.elements if value.each is None else (*value.elements, value.each)
+        if value.kind is Kind.OTHER and value.definition is not None:
+            made = (call for call in value.origins if isinstance(call, cst.Call))
+            return any(self._values.of(item.value).kind is Kind.LOADER for call in made for item in call.args)
+        return value.kind is Kind.LOADER or (value.kind is Kind.SEQUENCE and any(map(self._has_loaders, inside)))

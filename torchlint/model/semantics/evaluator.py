@@ -19,6 +19,9 @@ class Evaluator(Protocol):
     def of(self, node: cst.CSTNode | None) -> Value:
         """The value of expression ``node``."""
 
+    def instance(self, definition: cst.ClassDef) -> Value:
+        """What an instance of a class of the program is."""
+
     def attempt(self, find: Callable[[], _Found]) -> tuple[_Found, bool]:
         """What ``find`` gives, and whether it is final: no cycle cut short a value that it may have used."""
 

@@ -79,6 +79,8 @@ class LibraryCalls:
             if inner.kind is Kind.SEQUENCE and inner.each is not None:
                 inner = inner.each
             return inner if inner.kind is Kind.DATASET else Value(Kind.DATASET, frozenset({node}), name=name)
+        if name == "collections.defaultdict":
+            return self._with_default(first)
         if name == knowledge.IMPORT_MODULE:
             return Value(Kind.OTHER, frozenset({node}), name=name)
         if name == named_tuples.NAMED_TUPLE:
@@ -89,6 +91,16 @@ class LibraryCalls:
         if made:
             return replace(made, origins=frozenset({node}), device=self._device_argument(node, made.device))
         return None
+
+    def _with_default(self, factory: cst.BaseExpression | None) -> Value | None:
+        """``defaultdict(Meter)`` or ``defaultdict(lambda: Meter())``: a dictionary of objects of the program."""
+        if isinstance(factory, cst.Lambda):
+            made = self._values.of(factory.body)
+        else:
+            owner = self._values.of(factory).definition
+            made = self._values.instance(owner) if isinstance(owner, cst.ClassDef) else UNKNOWN
+        has_class = made.kind is Kind.OTHER and made.definition is not None
+        return Value(Kind.SEQUENCE, each=replace(made, sure=False)) if has_class else None
 
     def _device_argument(self, node: cst.Call, default: Device | None) -> Device | None:
         """The device that a call passes; ``default`` if it passes none."""

@@ -86,7 +86,7 @@ class ParameterValues:
     def _find_calls_of_objects(self) -> dict[cst.CSTNode, list[cst.Call]]:
         """By ``__call__`` of a class the calls of objects that have a name."""
         found: dict[cst.CSTNode, list[cst.Call]] = {}
-        for call in self._calls_of_variables:
+        for call in (*self._calls_of_variables, *self._calls_of_attributes):
             value = self._values.of(call.func)
             definition = value.definition if value.kind is Kind.OTHER else None
             method = self._definitions.method(definition, "__call__") if definition is not None else None
@@ -103,6 +103,18 @@ class ParameterValues:
             for call in self._tree.calls
             if isinstance(call.func, cst.Name) and names.resolve(call.func) is None and not named(call.func)
         ]
+
+    @cached_property
+    def _calls_of_attributes(self) -> list[cst.Call]:
+        """The calls of attributes with the names of those that objects with ``__call__`` are assigned to.
+
+        So is ``self.evaluate(model, loader)`` after ``self.evaluate = Evaluator()``.
+        """
+        with_call = (item for item in self._tree.classes if self._definitions.method(item, "__call__") is not None)
+        above = (self._tree.parent(call) for item in with_call for call in self._definitions.calls_of_class(item))
+        targets = (target.target for item in above if isinstance(item, cst.Assign) for target in item.targets)
+        named = {target.attr.value for target in targets if isinstance(target, cst.Attribute)}
+        return [call for call in self._tree.calls_named(*sorted(named)) if isinstance(call.func, cst.Attribute)]
 
     def _unpacked(self, call: cst.Call, function: cst.FunctionDef, param: cst.Param) -> Iterator[Value]:
         """What ``step(*batch)`` gives to a parameter, if the star is the first argument that may.

@@ -62,6 +62,8 @@ class Subscripts:
             return base.each or self._stored_as(node) or self._guesses.of_item(node.value)
         if base.kind is Kind.MODULE:
             return Value(Kind.MODULE, sure=False)
+        if base.kind is Kind.LOADER and not base.sure:  # in fact a list of loaders: a loader has no items
+            return base
         if base.kind is Kind.ARRAY:
             return base
         stored = self._stored_as(node)

@@ -86,6 +86,14 @@ def join(values: Iterable[Value]) -> Value:
     return found
 
 
+def join_bound(values: Iterable[Value]) -> Value:
+    """What is true of all that an attribute is bound to: ``self.data = DataLoader(self.data)`` replaces a dataset."""
+    given = tuple(values)
+    loaders = [value for value in given if value.kind is Kind.LOADER]
+    rest = {value.kind for value in given} - {Kind.LOADER}
+    return replace(join(loaders), sure=False) if loaders and rest == {Kind.DATASET} else join(given)
+
+
 #: What a dict of loaders may contain next to them, and is not iterated over.
 _NEXT_TO_LOADERS = frozenset({Kind.OTHER, Kind.NUMBER, Kind.STRING, Kind.NONE, Kind.UNKNOWN})
 #: The name of what a dict of loaders and datasets contains: only a key such as ``"train_loader"`` says which it is.
@@ -156,7 +164,10 @@ _NAMED = frozenset({Kind.MODULE, Kind.LOSS, Kind.OPTIMIZER})
 def _join_two(a: Value, b: Value) -> Value | None:
     kinds = frozenset({a.kind, b.kind})
     if kinds == {Kind.LOADER, Kind.SEQUENCE}:  # a pair of loaders for training, one for a test
-        return replace(a if a.kind is Kind.LOADER else b, sure=False)
+        one, several = (a, b) if a.kind is Kind.LOADER else (b, a)
+        listed = several.each if several.each is not None and not several.elements else UNKNOWN
+        alike = listed.origins if listed.kind is Kind.LOADER else frozenset()  # one for a test, or one per crop
+        return replace(one, origins=one.origins | alike, sure=False)
     if kinds == {Kind.LOADER, Kind.OTHER} and _is_iterable(a if a.kind is Kind.OTHER else b):
         return replace(a if a.kind is Kind.LOADER else b, sure=False)
     if Kind.STRING in kinds and kinds & _NAMED:  # the object replaces its name: `if model == "small": model = Small()`

@@ -40,6 +40,7 @@ from torchlint.model.semantics.value import (
     is_settled,
     iterated,
     join,
+    join_bound,
     join_items,
     numbers_batches,
     unpacked,
@@ -280,7 +281,7 @@ class Values:
         values = [
             self._of_member(item) for item in (*bound, *scope.bindings.get(attr, ())) if not is_accessor(item.node)
         ]
-        found = self._guesses.corrected(f"self.{attr}", self._contents.filled(join(values), scope, attr))
+        found = self._guesses.corrected(f"self.{attr}", self._contents.filled(join_bound(values), scope, attr))
         return found if found or found.shapes else self._guesses.of(f"self.{attr}")
 
     def _of_member(self, binding: Binding) -> Value:

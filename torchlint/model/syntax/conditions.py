@@ -102,3 +102,12 @@ def _exits(block: cst.IndentedBlock, child: cst.CSTNode) -> Iterator[Condition]:
             return
         if isinstance(item, cst.If) and ends_with(item.body, cst.Return, cst.Raise, cst.Continue, cst.Break):
             yield Condition(ConditionKind.EXIT, item, item.body)
+
+
+def conjuncts(test: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """What ``a and b and c`` asks: ``a``, ``b`` and ``c``; of another test the test itself."""
+    if isinstance(test, cst.BooleanOperation) and isinstance(test.operator, cst.And):
+        yield from conjuncts(test.left)
+        yield from conjuncts(test.right)
+    else:
+        yield test

@@ -93,8 +93,10 @@ class Devices(ForestFact):
     def _is_of_moved_network(self, node: cst.BaseExpression, depth: int = _DEPTH) -> bool:
         """Whether a device is that of a network which a statement moved: ``net.cuda()``.
 
-        So ``next(net.parameters()).device`` and ``net.device``.
+        So ``next(net.parameters()).device`` and ``net.device``, and one of them by a condition.
         """
+        if isinstance(node, cst.IfExp):
+            return all(self._is_of_moved_network(side, depth) for side in (node.body, node.orelse))
         if isinstance(node, cst.Attribute) and node.attr.value == "device":
             found = [call.func for call in self._forest.tree.calls_in(node.value) if called_name(call) == "parameters"]
             networks = [func.value for func in found if isinstance(func, cst.Attribute)]

@@ -90,7 +90,26 @@ class Frozen:
             return False
         made = [self._module.value(node).origins for node in (model, other)]
         may_be = not made[0].isdisjoint(made[1]) if all(made) else is_named_so
+        if made[0] and not made[1] and self._is_given_nothing(other):
+            return False
         return may_be and not self._is_another(model, other)
+
+    def _is_given_nothing(self, network: cst.BaseExpression) -> bool:
+        """Whether a network is a parameter of a function that only functions without calls run, if any."""
+        module, waiting, seen = self._module, [network], {network}
+        while waiting:
+            param = module.names.parameter(waiting.pop())
+            owner = owner_of(module.tree, param) if param is not None else None
+            if param is None or owner is None or owner.decorators or module.tree.class_of(owner) is not None:
+                return False
+            if not module.callers(owner).complete:
+                return False
+            given = module.passed_by_all(param)
+            if any(item is None for item in given):
+                return False
+            waiting += [item for item in given if item is not None and item not in seen]
+            seen.update(waiting)
+        return True
 
     def _is_another(self, model: cst.BaseExpression, other: cst.BaseExpression) -> bool:
         """Whether ``model`` is never what ``other`` refers to, a variable of another function or script.
@@ -168,7 +187,8 @@ class Frozen:
         on: list[cst.BaseExpression] = []
         for method in module.methods("requires_grad_"):
             is_off = method.argument("requires_grad").literal() == "False"
-            (off if is_off else on).append(method.receiver)
+            networks = self._of_parameters(method.node) if isinstance(method.receiver, cst.Name) else []
+            (off if is_off else on).extend(networks or [method.receiver])
         for call in module.tree.calls_named(*_SWITCHES, *_FREEZES):
             (off if _switches_off(call) else on).extend(_networks_given(call))
         for method in module.methods(*_METHODS):
@@ -178,13 +198,18 @@ class Frozen:
                 off.append(target.value)
             if not (isinstance(target, cst.Attribute) and target.attr.value == "requires_grad") or value is None:
                 continue
-            switched = off if self._is_false(value) else on
-            for loop in module.fact(Loops).around(statement):
-                if isinstance(loop.node, cst.For) and not self._is_of_some(statement, loop.node):
-                    for call in module.tree.calls_in(loop.node.iter):
-                        if isinstance(call.func, cst.Attribute) and call.func.attr.value.endswith("parameters"):
-                            switched.append(call.func.value)
+            (off if self._is_false(value) else on).extend(self._of_parameters(statement))
         return off, on
+
+    def _of_parameters(self, node: cst.CSTNode) -> list[cst.BaseExpression]:
+        """The networks over all whose parameters the loops around ``node`` go."""
+        return [
+            call.func.value
+            for loop in self._module.fact(Loops).around(node)
+            if isinstance(loop.node, cst.For) and not self._is_of_some(node, loop.node)
+            for call in self._module.tree.calls_in(loop.node.iter)
+            if isinstance(call.func, cst.Attribute) and call.func.attr.value.endswith("parameters")
+        ]
 
     def _is_false(self, node: cst.BaseExpression) -> bool:
         """Whether it is False, or a parameter of a constructor that is False by default and that no call passes."""

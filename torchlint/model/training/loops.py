@@ -80,6 +80,9 @@ def gives_batches(value: Value) -> bool:
 _BATCHES = re.compile(r"batch|data|set\b|iter", re.IGNORECASE)
 _EPOCH_NAMES = re.compile(r"epoch|max_ep\b|n_ep\b", re.IGNORECASE)
 
+#: Parameters of progress bars for the text next to them.
+_DESCRIBING = frozenset({"desc", "description", "prefix", "header", "title"})
+
 
 class Loops(ForestFact):
     """The loops of one forest."""
@@ -159,14 +162,27 @@ class Loops(ForestFact):
             is_backward(call) or is_step(call) for loop in inner for call in self._tree.calls_in(loop.body)
         )
         if isinstance(node, cst.For):
-            names = [child.value for part in (node.target, node.iter) for child in self._tree.inside(part, cst.Name)]
-            if _EPOCH_NAMES.search(" ".join(names)) and (inner_step or not has_step):
+            if _EPOCH_NAMES.search(" ".join(self._names_of(node))) and (inner_step or not has_step):
                 return LoopKind.EPOCH
         if has_step and not inner_step:
             return LoopKind.HOT
         if inner_step:
             return LoopKind.EPOCH
         return LoopKind.OTHER
+
+    def _names_of(self, loop: cst.For) -> Iterator[str]:
+        """The names in the head of a loop, but not in what it shows: ``tqdm(data, desc=f"epoch {epoch}")``."""
+        yield from (name.value for name in self._tree.inside(loop.target, cst.Name))
+        for name in self._tree.inside(loop.iter, cst.Name):
+            if not any(_is_shown(above) for above, _ in climb(self._tree, name, loop)):
+                yield name.value
+
+
+def _is_shown(node: cst.CSTNode) -> bool:
+    """Whether ``node`` is a text with values in it, or what a progress bar is described by."""
+    if isinstance(node, cst.Arg):
+        return node.keyword is not None and node.keyword.value in _DESCRIBING
+    return isinstance(node, cst.FormattedString)
 
 
 def is_backward(call: cst.Call) -> bool:

@@ -36,9 +36,10 @@ _BATCH_DEPTH = 2
 _EPOCHS = re.compile(r"(?<!per_)(?<!per)epoch|^ep$", re.IGNORECASE)
 #: ... over the same few samples again: each is a step.
 _AGAIN = re.compile(r"(mini|ppo|update|optim\w*|inner|policy|(^|_)k)_?epoch", re.IGNORECASE)
-#: Names that count the steps of an epoch: ``epoch_iters``, ``steps_per_epoch``, ``len_epoch``.
+#: Names that count the steps of an epoch: ``epoch_iters``, ``steps_per_epoch``, ``updates_on_epoch``, ``len_epoch``.
 _STEPS_OF_EPOCH = re.compile(
-    r"epoch_?(iter|step|batch|len|size)|(iter|step|batch|batche|len|length|size)s?_?(in_|each_|of_|per_?)?epoch",
+    r"epoch_?(iter|step|batch|len|size)|"
+    r"(iter|iteration|step|update|batch|batche|len|length|size)s?_?(in_|on_|each_|every_|of_|per_?)?epoch",
     re.IGNORECASE,
 )
 #: Names of what has a method `step` and is an optimizer, or steps one.
