@@ -163,7 +163,18 @@ class GradModes(ForestFact):
                     continue
                 # Gradients are on anyway, unless the function says otherwise.
                 found = None if mode is GradMode.RECORDING else mode
+            elif found is None and mode is GradMode.NO_GRAD and self._is_set_up(call, function):
+                found = mode
         return found
+
+    def _is_set_up(self, switch: cst.Call, function: cst.CSTNode | None) -> bool:
+        """Whether the constructor of the class around a method switches gradients for the whole process."""
+        home = self._tree.function_of(switch)
+        owner = self._tree.class_of(home) if home is not None else None
+        if owner is None or not isinstance(home, cst.FunctionDef) or home.name.value != "__init__":
+            return False
+        is_method = isinstance(function, cst.FunctionDef) and self._tree.class_of(function) is owner
+        return is_method and self._tree.dominates(switch, home.body.body[-1])
 
     def _is_of_other_script(self, switch: cst.Call, node: cst.CSTNode) -> bool:
         """Whether a script turns gradients off for itself, and another one that ``node`` may run in does not."""
