@@ -145,6 +145,10 @@ def run(weights, model=None):
     else:
         model = Engine(weights)
     return model(weights)
+
+
+def check(weights, model=None):
+    return run(weights, model)
 """
 
 
@@ -155,13 +159,15 @@ def run(weights, model=None):
         ("run(weights, None)", [11]),
         ("run(weights, net)", []),
         ("run(weights, model=average.network)", []),
+        ("check(weights)", [11]),
+        ("check(weights, net)", [11]),
     ],
 )
 def test_a_validation_that_is_given_a_network_does_not_build_one(
     tmp_path: Path, called: str, expected: list[int]
 ) -> None:
     training = (
-        "from nets import average, loader, net, optimizer, weights\nfrom validation import run\n\n"
+        "from nets import average, loader, net, optimizer, weights\nfrom validation import check, run\n\n"
         "for images, labels in loader:\n    net(images.cuda()).sum().backward()\n    optimizer.step()\n    "
     )
     files = {"engine": ENGINE, "validation": VALIDATION, "train": f"{training}{called}\n"}

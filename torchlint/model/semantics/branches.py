@@ -58,7 +58,7 @@ class Branches:
     """Answers for one forest. Only literal arguments and defaults count, of parameters that are not bound again."""
 
     def __init__(self, tree: Tree, definitions: Definitions, reaching: Reaching, *, trusting: bool = False) -> None:
-        """``trusting`` takes an argument for something other than None unless it is a literal."""
+        """``trusting`` takes an argument for something other than None unless it, or what it names, is a literal."""
         self._trusting = trusting
         self._tree = tree
         self._definitions = definitions
@@ -184,7 +184,7 @@ class Branches:
         """Whether ``mode == "train"``, ``mode in ("train", "val")`` or ``eps > 0`` is true."""
         given = self._passed(name, call, function)
         passed, sign, other = _literal(given), compared.operator, compared.comparator
-        if self._trusting and given is not None and passed is None and is_none(other):
+        if self._trusting and passed is None and is_none(other) and self._is_something(given):
             return isinstance(sign, (cst.IsNot, cst.NotEqual))
         if isinstance(sign, (cst.In, cst.NotIn)) and isinstance(other, (cst.Tuple, cst.List, cst.Set)):
             members = [_literal(element.value) for element in other.elements]
@@ -206,6 +206,12 @@ class Branches:
         if not isinstance(param, cst.Param):
             return None
         return self._definitions.argument_of(call, function, param) or param.default
+
+    def _is_something(self, given: cst.BaseExpression | None) -> bool:
+        """Whether an argument is given, and not by a variable that may be None, as a parameter may by its default."""
+        bound = self._reaching.of(given) if isinstance(given, cst.Name) else []
+        values = (item.node.default if isinstance(item.node, cst.Param) else item.value for item in bound)
+        return given is not None and not any(map(is_none, values))
 
     def _asked(self, name: cst.Name, function: cst.FunctionDef) -> cst.BaseExpression | None:
         """The test that a name is set to: of ``training = model is not None``."""
