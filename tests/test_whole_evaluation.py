@@ -161,6 +161,7 @@ def check(weights, model=None):
         ("run(weights, model=average.network)", []),
         ("check(weights)", [11]),
         ("check(weights, net)", [11]),
+        ("run(weights, best)", [11]),
     ],
 )
 def test_a_validation_that_is_given_a_network_does_not_build_one(
@@ -168,7 +169,8 @@ def test_a_validation_that_is_given_a_network_does_not_build_one(
 ) -> None:
     training = (
         "from nets import average, loader, net, optimizer, weights\nfrom validation import check, run\n\n"
-        "for images, labels in loader:\n    net(images.cuda()).sum().backward()\n    optimizer.step()\n    "
+        "for images, labels in loader:\n    net(images.cuda()).sum().backward()\n    optimizer.step()\n"
+        "    best, score = average.best()\n    "
     )
     files = {"engine": ENGINE, "validation": VALIDATION, "train": f"{training}{called}\n"}
     assert rows_of(tmp_path, files, "engine", "TL206") == expected

@@ -208,10 +208,13 @@ class Branches:
         return self._definitions.argument_of(call, function, param) or param.default
 
     def _is_something(self, given: cst.BaseExpression | None) -> bool:
-        """Whether an argument is given, and not by a variable that may be None, as a parameter may by its default."""
+        """Whether an argument is given, and not by a variable that may be None.
+
+        So may a parameter by its default, and one of several results of a function.
+        """
         bound = self._reaching.of(given) if isinstance(given, cst.Name) else []
-        values = (item.node.default if isinstance(item.node, cst.Param) else item.value for item in bound)
-        return given is not None and not any(map(is_none, values))
+        values = [item.node.default if isinstance(item.node, cst.Param) else item.value for item in bound]
+        return given is not None and not any(item.path for item in bound) and not any(map(is_none, values))
 
     def _asked(self, name: cst.Name, function: cst.FunctionDef) -> cst.BaseExpression | None:
         """The test that a name is set to: of ``training = model is not None``."""
