@@ -24,8 +24,9 @@ _IN_PLACE = frozenset(
 _ONLY_OF_TENSORS = frozenset({"topk", "kthvalue"})
 #: Methods, and attributes, that neither arrays nor lists have: the size of an array is a number.
 _MEMBERS_OF_TENSORS = (
-    frozenset("size dim numel clone to cpu cuda detach unsqueeze long index_select masked_fill type_as".split())
-    | MAKING
+    frozenset(
+        "size dim numel clone to cpu cuda detach unsqueeze long index_select masked_fill type_as new_zeros".split()
+    )
     | _IN_PLACE
     | _ONLY_OF_TENSORS,
     frozenset({"device", "is_cuda"}),
