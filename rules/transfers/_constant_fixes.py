@@ -12,6 +12,7 @@ from torchlint.model.semantics.knowledge import ADDING
 from torchlint.model.syntax.calls import keyword
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import called_name, dotted_name
+from torchlint.model.syntax.literals import is_none
 from torchlint.model.tensors.placement import Placement
 from torchlint.model.tensors.writes import Writes
 from torchlint.rule import Applicability, Fix
@@ -158,9 +159,17 @@ def _is_asked_for(module: Module, owner: cst.ClassDef, data: cst.BaseExpression)
     return any(
         isinstance(above, (cst.If, cst.IfExp)) and child is above.test
         for node in tree.inside(owner, cst.Attribute)
-        if dotted_name(node) in names
+        if dotted_name(node) in names and not _is_compared(module, node)
         for above, child in climb(tree, node, owner)
     )
+
+
+def _is_compared(module: Module, node: cst.CSTNode) -> bool:
+    """Whether a comparison is with something other than None: ``self.scale == 0``, ``0 <= self.scale``."""
+    asking = module.tree.parent(node)
+    if isinstance(asking, cst.ComparisonTarget):
+        asking = module.tree.parent(asking)
+    return isinstance(asking, cst.Comparison) and not any(is_none(item.comparator) for item in asking.comparisons)
 
 
 def _is_changed(module: Module, statement: cst.Assign, name: str) -> bool:
