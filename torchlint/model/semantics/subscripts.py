@@ -14,7 +14,7 @@ from torchlint.model.semantics.guesses import Guesses
 from torchlint.model.semantics.items import Items
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import LOADER_OR_DATASET, UNKNOWN, Role, Value, join
-from torchlint.model.syntax.dotted import dotted_name, is_read_of_loss
+from torchlint.model.syntax.dotted import dotted_name, index_of, is_read_of_loss
 
 #: What is known of an item of a dict that is filled one by one.
 _KEPT_IN_DICTS = (Kind.MODULE, Kind.LOSS, Kind.OPTIMIZER, Kind.LOADER, Kind.FUNCTION, Kind.CLASS)
@@ -62,7 +62,8 @@ class Subscripts:
             return base.each or self._stored_as(node) or self._guesses.of_item(node.value)
         if base.kind is Kind.MODULE:
             return Value(Kind.MODULE, sure=False)
-        if base.kind is Kind.LOADER and not base.sure:  # in fact a list of loaders: a loader has no items
+        is_named = isinstance(index_of(node), cst.SimpleString)
+        if base.kind is Kind.LOADER and not base.sure and not is_named:  # a list of loaders: a loader has no items
             return base
         if base.kind is Kind.ARRAY:
             return base
