@@ -155,7 +155,7 @@ def _is_literal(data: cst.BaseExpression) -> bool:
 def _is_asked_for(module: Module, owner: cst.ClassDef, data: cst.BaseExpression) -> bool:
     """Whether a condition of the class asks for an attribute in the data, which may be None: ``if self.classes:``."""
     tree = module.tree
-    names = {dotted_name(node) for node in tree.inside(data, cst.Attribute)}
+    names = set(filter(None, map(dotted_name, tree.inside(data, cst.Attribute))))
     return any(
         isinstance(above, (cst.If, cst.IfExp)) and child is above.test
         for node in tree.inside(owner, cst.Attribute)

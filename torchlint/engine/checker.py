@@ -315,8 +315,7 @@ def _run_rule(rule: Rule, module: Module, source: Source) -> list[Diagnostic]:
         for item in rule.check(module):
             deadline.keep()
             is_own = module.begin <= item.start <= module.end
-            is_unused = not rule.in_tests and unused.has(item.start)
-            if is_own and not is_unused and not purposes.is_dead_at(item.start):
+            if is_own and (rule.in_tests or not unused.has(item.start)) and not purposes.is_dead_at(item.start):
                 found[item] = None
         moved = [_within(item, module, fixes) for item in found]
     return [one if one.rows[0] else replace(one, rows=_rows(source, one)) for one in moved]

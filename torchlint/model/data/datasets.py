@@ -176,12 +176,13 @@ class Datasets(ForestFact):
         if isinstance(batch, (cst.Tuple, cst.List)):
             yield from (element.value for element in batch.elements[:1])
         name = dotted_name(batch)
-        for target, value, statement in self._tree.stores if name is not None else ():
-            if value is not None and isinstance(target, cst.Subscript) and dotted_name(target.value) == name:
-                index = index_of(target)
-                is_first = isinstance(index, cst.Integer) and index.value == "0"
-                if is_first and self._tree.within(statement, collate):
-                    yield value
+        for statement in self._tree.inside(collate, cst.Assign) if name is not None else ():
+            target = statement.targets[0].target
+            index = (
+                index_of(target) if isinstance(target, cst.Subscript) and dotted_name(target.value) == name else None
+            )
+            if isinstance(index, cst.Integer) and index.value == "0":
+                yield statement.value
 
     def _making_classes(self, call: cst.Call) -> Iterator[cst.ClassDef]:
         """The class in which ``call`` runs a method that makes an object of it."""

@@ -23,6 +23,7 @@ from torchlint.model.tensors.creation import (
     SAME_EVERYWHERE,
     WHOLE,
 )
+from torchlint.model.tensors.generated_lists import GeneratedLists
 from torchlint.model.tensors.host_factories import (
     HostFactories,
     NewTensor,
@@ -32,7 +33,6 @@ from torchlint.model.tensors.host_factories import (
     operands,
     selects,
 )
-from torchlint.model.tensors.number_lists import NumberLists
 from torchlint.model.tensors.numbers import Numbers
 from torchlint.model.tensors.returned_tensors import ReturnedTensors
 
@@ -57,7 +57,7 @@ class NewTensors(ForestFact):
     def __init__(self, forest: Forest) -> None:
         self._forest = forest
         self._numbers = forest.fact(Numbers)
-        self._lists = forest.fact(NumberLists)
+        self._lists = forest.fact(GeneratedLists)
         self._factories = forest.fact(HostFactories)
 
     def of(self, node: cst.BaseExpression) -> NewTensor | None:

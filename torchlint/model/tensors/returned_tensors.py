@@ -16,6 +16,7 @@ from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.parameters import parameters_of
 from torchlint.model.syntax.scopes import Binding
 from torchlint.model.tensors.creation import READING, SAME_EVERYWHERE
+from torchlint.model.tensors.generated_lists import GeneratedLists
 from torchlint.model.tensors.host_factories import (
     HostFactories,
     NewTensor,
@@ -24,7 +25,6 @@ from torchlint.model.tensors.host_factories import (
     operands,
     selects,
 )
-from torchlint.model.tensors.number_lists import NumberLists
 from torchlint.model.tensors.numbers import Numbers
 
 #: Methods whose result is, or may be, elsewhere or no tensor.
@@ -46,7 +46,7 @@ class ReturnedTensors(ForestFact):
     def __init__(self, forest: Forest) -> None:
         self._forest = forest
         self._numbers = forest.fact(Numbers)
-        self._lists = forest.fact(NumberLists)
+        self._lists = forest.fact(GeneratedLists)
         self._factories = forest.fact(HostFactories)
         self._known: CyclicMemo[tuple[cst.BaseExpression, _Given], NewTensor | None] = CyclicMemo(None)
         self._plain: dict[cst.FunctionDef, bool] = {}

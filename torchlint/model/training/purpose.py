@@ -51,6 +51,7 @@ class Purposes(ForestFact):
         self._dead: dict[cst.CSTNode, list[cst.FunctionDef]] = {}
         self._dead_spans: dict[cst.CSTNode, list[tuple[int, int]]] = {}
         self._files: dict[cst.CSTNode, Purpose] = {}
+        self._trying: dict[cst.CSTNode, bool] = {}  #: by root of a file whether its main guard tries out networks
 
     def of_file(self, root: cst.CSTNode) -> Purpose:
         """What a whole file, given by its root, is there for: WORK, TEST or VENDORED.
@@ -142,6 +143,12 @@ class Purposes(ForestFact):
         if not self._forest.is_in_guard(node):
             return False
         root = self._tree.root_of(node)
+        if root not in self._trying:
+            self._trying[root] = self._tries_out(root)
+        return self._trying[root]
+
+    def _tries_out(self, root: cst.CSTNode) -> bool:
+        """Whether a file defines networks, and does nothing else that a script does."""
         defines = any(
             "forward" in self._tree.scopes[item].bindings or self._forest.values.instance(item).kind is Kind.MODULE
             for item in self._tree.classes

@@ -15,7 +15,7 @@ class Unused:
         self._known: dict[str, bool] = {}
 
     def has(self, offset: int) -> bool:
-        """Whether the character at ``offset`` is in a function or class at the top level that nothing uses."""
+        """Whether the character at ``offset``, of this file, is in an unused function or class of its top level."""
         for statement in self._module.positions.statements_at(offset):
             if isinstance(statement, (cst.FunctionDef, cst.ClassDef)):
                 start, end = self._module.span(statement)

@@ -15,7 +15,7 @@ from torchlint.model.tensors.numbers import Numbers
 _COMPUTING = re.compile(r"math\.\w+|builtins\.(abs|float|int|max|min|pow|round)|numpy\.(cos|exp|log|power|sin|sqrt)")
 
 
-class NumberLists(ForestFact):
+class GeneratedLists(ForestFact):
     """Answers for one forest."""
 
     def __init__(self, forest: Forest) -> None:
@@ -24,24 +24,21 @@ class NumberLists(ForestFact):
 
     def range_of(self, node: cst.BaseExpression) -> cst.Call | None:
         """The range that a comprehension computes numbers of: ``[2 * i for i in range(n) if i != 3]``."""
-        over = self._counted(node)
-        if over is None or not isinstance(node, (cst.ListComp, cst.GeneratorExp)):
+        if not isinstance(node, (cst.ListComp, cst.GeneratorExp)):
             return None
-        return over if all(map(self._is_formula, (node.elt, *(item.test for item in node.for_in.ifs)))) else None
+        parts = (node.elt, *(item.test for item in node.for_in.ifs))
+        return self._counted(node.for_in) if all(map(self._is_formula, parts)) else None
 
     def joined(self, node: cst.BaseExpression) -> cst.BaseExpression | None:
         """What a comprehension gives for each number of a range: ``[torch.full((2,), i) for i in range(n)]``."""
-        if self._counted(node) is None or not isinstance(node, (cst.ListComp, cst.GeneratorExp)) or node.for_in.ifs:
+        if not isinstance(node, (cst.ListComp, cst.GeneratorExp)) or node.for_in.ifs:
             return None
-        return node.elt
+        return node.elt if self._counted(node.for_in) is not None else None
 
-    def _counted(self, node: cst.BaseExpression) -> cst.Call | None:
-        """The range that a comprehension iterates over."""
-        if not isinstance(node, (cst.ListComp, cst.GeneratorExp)) or node.for_in.inner_for_in is not None:
-            return None
-        over = node.for_in.iter
-        is_range = isinstance(over, cst.Call) and self._forest.name_of(over.func) == "builtins.range"
-        return over if is_range and isinstance(over, cst.Call) else None
+    def _counted(self, loop: cst.CompFor) -> cst.Call | None:
+        """The range that a comprehension with one loop iterates over."""
+        over = loop.iter if loop.inner_for_in is None else None
+        return over if isinstance(over, cst.Call) and self._forest.name_of(over.func) == "builtins.range" else None
 
     def is_repeated(self, node: cst.BaseExpression) -> bool:
         """Whether ``node`` is a number that is repeated, or several such lists: ``[[1]] * n + [[0]] * n``."""
