@@ -20,6 +20,7 @@ from torchlint.engine.checker import check
 from torchlint.findings.diagnostic import Diagnostic
 from torchlint.model import forests
 from torchlint.model.syntax import pieces
+from torchlint.model.syntax.positions import put_together
 from torchlint.model.syntax.scopes import Scope
 from torchlint.model.syntax.tree import Tree
 from torchlint.project import context
@@ -192,7 +193,9 @@ def test_nothing_is_kept_of_texts_that_are_gone(folder: Path) -> None:
 
 def test_the_tables_of_files_that_change_are_those_of_a_new_tree() -> None:
     random = Random(1)
-    roots = [cst.parse_module(text) for text in FILES.values() for _ in range(2)]
+    texts = {name: f"{text}\n\ndef named(*, {name}=1): pass\n" for name, text in FILES.items()}
+    parsed = [pieces.parse_pieces(text, f"{name} {copy}") for name, text in texts.items() for copy in range(2)]
+    roots = [put_together(found) for found in parsed]
     tree = Tree([])
     for _ in range(60):
         before = list(tree.roots)

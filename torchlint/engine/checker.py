@@ -375,9 +375,16 @@ def _crashes(source: Source, what: str) -> Iterator[None]:
         if isinstance(error, RecursionError) and not has_large_stack():
             raise  # a large stack may be enough
         place = traceback.extract_tb(error.__traceback__, limit=-1)[0]
-        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        reason = " ".join(f"{type(error).__name__}: {_text_of(error)}".split())
         at = f"{place.filename}:{place.lineno}"
         raise InternalError(f"{source.path}: {what} crashed: {reason} ({at}); please report it") from error
+
+
+def _text_of(error: Exception) -> str:
+    try:
+        return str(error)
+    except Exception:  # it is about a node, and trees are made without what their text needs
+        return "(it cannot be shown)"
 
 
 def _rows(source: Source, diagnostic: Diagnostic) -> tuple[int, int]:

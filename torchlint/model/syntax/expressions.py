@@ -58,7 +58,7 @@ class Expressions(AstPlaces):
         if node.vararg is not None:
             star = self._param(node.vararg, None, "*")
         elif named:
-            star = nodes.STAR
+            star = nodes.bare(cst.ParamStar)  # one for each tree: traversals tell nodes apart
         return nodes.new_parameters(
             params[count:],
             star,

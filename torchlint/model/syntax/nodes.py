@@ -192,7 +192,7 @@ new_imaginary = _constructor(cst.Imaginary, "value")
 
 
 def bare(kind: type[_Node]) -> _Node:
-    """A node of a kind without fields that matter. One is enough: a tree may contain it at many places."""
+    """A node of a kind without fields that matter. A tree may contain it at many places if no traversal visits it."""
     return object.__new__(kind)
 
 
@@ -244,6 +244,5 @@ ASSIGNMENTS: dict[type[ast.AST], cst.CSTNode] = {
 }
 ASYNCHRONOUS = bare(cst.Asynchronous)
 DOT = bare(cst.Dot)
-STAR = bare(cst.ParamStar)
 IMPORT_STAR = bare(cst.ImportStar)
 SLASH = bare(cst.ParamSlash)
