@@ -58,7 +58,7 @@ class Expressions(AstPlaces):
         if node.vararg is not None:
             star = self._param(node.vararg, None, "*")
         elif named:
-            star = nodes.bare(cst.ParamStar)  # one for each tree: traversals tell nodes apart
+            star = nodes.bare(cst.ParamStar)  # a new one: traversals visit it
         return nodes.new_parameters(
             params[count:],
             star,
