@@ -8,6 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+#: The type of a message about an error, in the protocol.
+_ERROR = 1
+
 
 class Client:
     """Starts a server and speaks to it, one message at a time."""
@@ -25,7 +28,7 @@ class Client:
         self._to.flush()
 
     def receive(self) -> dict[str, Any]:
-        """The next message."""
+        """The next message. Raises SystemExit if the server has ended, or logs an error: it has not told all."""
         length = 0
         while (line := self._from.readline()) != b"\r\n":
             if not line:
@@ -34,4 +37,6 @@ class Client:
             if name.lower() == b"content-length":
                 length = int(value)
         message: dict[str, Any] = json.loads(self._from.read(length))
+        if message.get("method") == "window/logMessage" and message["params"]["type"] == _ERROR:
+            raise SystemExit(f"the server logs an error: {message['params']['message']}")
         return message
