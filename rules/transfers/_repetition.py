@@ -19,8 +19,9 @@ from torchlint.model.training.networks import Networks
 from torchlint.model.training.purpose import Purposes
 from torchlint.model.training.step_places import StepPlaces
 
-#: Operators of comparisons that something does not exist: ``x is None``, ``"x" not in cache``, ``len(cache) == 0``.
-_ASKING = (cst.Is, cst.NotIn, cst.Equal)
+#: Operators of comparisons that something does not exist or fit: ``x is None``, ``"x" not in cache``,
+#: ``len(cache) == 0``, ``x.shape != y.shape``, ``len(x) < count``.
+_ASKING = (cst.Is, cst.NotIn, cst.Equal, cst.NotEqual, cst.LessThan, cst.GreaterThan)
 #: Decorators of functions whose result is kept.
 _CACHING = re.compile(r"cache|memo|once", re.IGNORECASE)
 #: Functions that export a network.
@@ -247,7 +248,7 @@ def _takes_kept(module: Module, branch: cst.If) -> bool:
 
 
 def _missing(module: Module, test: cst.BaseExpression) -> Iterator[object]:
-    """The names in the parts of a condition that something does not exist: ``x is None``, ``not hasattr(y, "x")``."""
+    """The names in the parts of a condition that something is missing: ``x is None``, ``not hasattr(y, "x")``."""
     for part in module.tree.nodes_in(test):
         asks = isinstance(part, cst.UnaryOperation) and isinstance(part.operator, cst.Not)
         if asks or (isinstance(part, cst.Comparison) and isinstance(part.comparisons[0].operator, _ASKING)):

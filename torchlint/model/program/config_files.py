@@ -30,6 +30,7 @@ _COUNT = re.compile(r"0*[1-9]\d{0,3}")
 _ZERO = re.compile(r"0+")
 _TRUE = re.compile("true|True|TRUE|yes|Yes|YES|on|On|ON")
 _FALSE = re.compile("false|False|FALSE|no|No|NO|off|Off|OFF")
+_CUDA = re.compile(r"""(["']?)cuda(:\d+)?\1""")
 _SET = re.compile(f"{_COUNT.pattern}|{_TRUE.pattern}")
 #: What an object with the settings may be, as far as it is known.
 _KINDS = (Kind.UNKNOWN, Kind.OTHER, Kind.SEQUENCE)
@@ -51,6 +52,10 @@ class ConfigFiles(ForestFact):
     def true(self, node: cst.BaseExpression) -> bool:
         """Whether ``node`` is a switch that nearly all files of the project set to True."""
         return self._nearly_all([_TRUE.fullmatch(value.text) is not None for value in self.values(node)])
+
+    def cuda(self, node: cst.BaseExpression) -> bool:
+        """Whether ``node`` is a device that nearly all files of the project set to one of CUDA."""
+        return self._nearly_all([_CUDA.fullmatch(value.text) is not None for value in self.values(node)])
 
     def usual(self, node: cst.BaseExpression, literal: str) -> str:
         """Where nearly all files of the project set ``node`` to ``0`` or ``False``, as a text for a note; or empty."""
@@ -99,7 +104,7 @@ class ConfigFiles(ForestFact):
     def behind(self, node: cst.BaseExpression, fits: Callable[[cst.BaseExpression], bool], depth: int = _DEPTH) -> str:
         """Where the setting that ``node`` is computed from is written, as a text for a note; empty if in no file.
 
-        `fits` is `count` or `true`.
+        `fits` is `count`, `true` or `cuda`.
         """
         for item in self._forest.tree.nodes_in(node):
             if not isinstance(item, (cst.Name, cst.Attribute, cst.Subscript, cst.Call)):

@@ -22,6 +22,9 @@ class Evaluator(Protocol):
     def instance(self, definition: cst.ClassDef) -> Value:
         """What an instance of a class of the program is."""
 
+    def returned(self, function: cst.FunctionDef) -> Value:
+        """What calling a function of the program gives."""
+
     def attempt(self, find: Callable[[], _Found]) -> tuple[_Found, bool]:
         """What ``find`` gives, and whether it is final: no cycle cut short a value that it may have used."""
 

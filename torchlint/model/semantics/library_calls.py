@@ -209,6 +209,9 @@ class LibraryCalls:
             if attr in ("next", "__next__"):
                 return iterated(base)
             return None
+        if base.kind is Kind.OPTIMIZER and attr == "step":
+            closure = self._values.of(_first_argument(node)).definition
+            return self._values.returned(closure) if isinstance(closure, cst.FunctionDef) else None
         if base.kind is Kind.SCALER and attr == "scale":
             return self._values.of(_first_argument(node))
         if base.kind is Kind.SEQUENCE and attr in ("values", "copy", "items", "keys", "get", "pop"):

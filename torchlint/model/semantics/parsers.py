@@ -138,14 +138,26 @@ class Parsers:
         return chosen or None, next(default, None)
 
     def device(self, node: cst.Attribute) -> Value:
-        """The CUDA device that ``args.device`` is by default; unknown for anything else."""
+        """The CUDA device that ``args.device`` is by default; unknown for anything else.
+
+        So of an option, and else of the fields of this name in classes of settings.
+        """
         settings = last_name(node.value)
         if settings.lower().lstrip("_") not in SETTINGS and settings not in self._parsed:
             return UNKNOWN
         name = node.attr.value
-        if not self.is_declared(name):
-            return UNKNOWN
-        given = [self._values.of(value) for value in self.defaults(name, node) if value is not None]
+        return self._cuda(self.defaults(name, node) if self.is_declared(name) else self.field_defaults(name))
+
+    def devices_of_command(self, function: cst.FunctionDef, param: cst.Param) -> list[Value]:
+        """The CUDA device that an option of click or typer gives a parameter by default, in a list."""
+        declared = self.of_command(function, param.name.value)
+        field = default_of_field(self._names, param.default)
+        found = self._cuda([*declared, field if field is not param.default else None])
+        return [found] if found else []
+
+    def _cuda(self, defaults: list[cst.BaseExpression | None]) -> Value:
+        """A CUDA device if all of the defaults that are known name one."""
+        given = [self._values.of(value) for value in defaults if value is not None]
         if given and all(named_device(value) is Device.CUDA for value in given):
             return Value(Kind.DEVICE, device=Device.CUDA, sure=False)
         return UNKNOWN

@@ -161,6 +161,7 @@ class Values:
             if function.params.params[:1] == (param,) and self._definitions.is_spawned(function):
                 given.append(NUMBER)
             given += [iterated(self.of(data)) for data in self.engines.data_for(function, param)]
+            given += self.parsers.devices_of_command(function, param)
         if param.default is not None:
             given.append(self.of(param.default))
         seen = join(given) if given else UNKNOWN
@@ -233,7 +234,7 @@ class Values:
                 return bound
         name = self._names.resolve(node)
         if name is not None:
-            return named_constant(name)
+            return named_constant(name) or self.parsers.device(node)
         attr = node.attr.value
         base = self.of(node.value)
         known = self._library.attribute(base, attr)
@@ -249,8 +250,7 @@ class Values:
         having = [value for value in held if value is not None]
         if having and all(having):
             return join(having)  # of an object of one of several classes, which has the attribute
-        declared = self.parsers.device(node)
-        if declared:
+        if declared := self.parsers.device(node):
             return declared
         text = dotted_name(node)
         stored = self.stored(text) if text is not None else []

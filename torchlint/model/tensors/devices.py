@@ -9,6 +9,7 @@ from functools import cached_property
 import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
+from torchlint.model.program.config_files import ConfigFiles
 from torchlint.model.program.configuration import Configuration
 from torchlint.model.program.options import Options
 from torchlint.model.semantics import knowledge
@@ -53,7 +54,7 @@ class Devices(ForestFact):
 
         The accelerator that `torch.accelerator` finds counts as one.
         """
-        if self.uses_accelerator or self._moves_to_rank or self._moves_to_setting:
+        if self.uses_accelerator or self._moves_to_index or self._moves_to_setting:
             return True
         if any(self._forest.calls(*knowledge.ON_CUDA)):
             return True
@@ -161,27 +162,21 @@ class Devices(ForestFact):
         return any(self._forest.calls(*knowledge.ACCELERATORS))
 
     @cached_property
-    def _moves_to_rank(self) -> bool:
-        """Whether a process that `mp.spawn` starts moves something to its rank: `model.to(rank)`."""
-        return any(self._forest.calls(knowledge.SPAWN)) and any(
-            isinstance(device, cst.Name) and self._forest.value(device).kind is Kind.NUMBER
-            for device in self._devices_of_moves
-        )
+    def _moves_to_index(self) -> bool:
+        """Whether something is moved to the GPU with a number: ``model.to(int(os.environ["LOCAL_RANK"]))``."""
+        return any(self._forest.value(device).kind is Kind.NUMBER for device in self._devices_of_moves)
 
     @cached_property
     def _moves_to_setting(self) -> bool:
-        """Whether a program that prepares CUDA moves something to a device of its settings: `model.to(config.device)`.
+        """Whether the program moves something to a device of its settings, one of CUDA: `model.to(config.device)`.
 
-        A seed, a switch of cuDNN and `nn.DataParallel` prepare it.
+        Its configuration files say so, or it prepares CUDA with a seed, a switch of cuDNN or `nn.DataParallel`.
         """
-        return (
-            self._prepares_cuda
-            and not self._names_cpu
-            and any(
-                "device" in last_name(device) and self._forest.value(device).device is None
-                for device in self._devices_of_moves
-            )
-        )
+        settings = (device for device in self._devices_of_moves if self._forest.value(device).device is None)
+        if self._prepares_cuda and not self._names_cpu:
+            return any("device" in last_name(device) for device in settings)
+        files = self._forest.fact(ConfigFiles)
+        return any(files.behind(device, files.cuda) for device in settings)
 
     @property
     def _devices_of_moves(self) -> Iterator[cst.BaseExpression]:

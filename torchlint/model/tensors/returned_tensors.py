@@ -14,7 +14,7 @@ from torchlint.model.semantics.memo import CyclicMemo
 from torchlint.model.semantics.reaching import MANY
 from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.parameters import parameters_of
-from torchlint.model.syntax.scopes import Binding
+from torchlint.model.syntax.scopes import Binding, unpacked
 from torchlint.model.tensors.creation import READING, SAME_EVERYWHERE
 from torchlint.model.tensors.generated_lists import GeneratedLists
 from torchlint.model.tensors.host_factories import (
@@ -31,6 +31,8 @@ from torchlint.model.tensors.numbers import Numbers
 _LEAVING = frozenset("to cuda cpu type type_as item tolist numpy size dim numel data_ptr get_device pin_memory".split())
 #: Decorators that change nothing about what a function returns.
 _PLAIN = frozenset({"staticmethod", "classmethod", "torch.no_grad()"})
+#: Functions that return several tensors.
+_GRIDS = ("torch.meshgrid", "numpy.meshgrid")
 #: Kinds of values that are not tensors.
 _OTHERS = frozenset({Kind.NUMBER, Kind.STRING, Kind.DTYPE, Kind.NONE})
 #: The maximum number of iterations of a loop that writes to a tensor.
@@ -161,9 +163,13 @@ class ReturnedTensors(ForestFact):
         """What a name is given."""
         if isinstance(binding.node, cst.Param):
             return dict(given).get(binding.node)
-        if binding.kind is not BindingKind.ASSIGN or binding.path or binding.value is None:
+        if binding.kind is not BindingKind.ASSIGN:
             return None
-        return self._made(binding.value, given)
+        value = unpacked(binding.value, binding.path)
+        if value is None and isinstance(binding.value, cst.Call):
+            is_grid = self._forest.name_of(binding.value.func) in _GRIDS
+            value = binding.value if is_grid else None  # each of its results is computed from all that it is given
+        return None if value is None else self._made(value, given)
 
     def _of_call(self, node: cst.Call, given: _Given) -> NewTensor | None:
         if has_device(node) or any(item.star == "**" for item in node.args):
