@@ -121,3 +121,62 @@ def test_an_ignored_file_that_is_imported_may_use_a_class(tmp_path: Path) -> Non
     others = {"models/net": models, "models/__init__": "", "extra": "from models.net import loss\n"}
     files = {"losses": LOSSES.format(decorator=""), "main": MAIN.format(imported="Used"), **others}
     assert codes(write(tmp_path, files) / "losses.py") == ["TL206"]
+
+
+SHARED = """\
+import torch
+from torch import nn
+
+
+class Used(nn.Module):
+    def forward(self, x, y):
+        return ((x - y) ** 2).mean()
+
+    {decorator}
+    def masked(self, x):
+        return x + torch.zeros(4, 4).to(x.device)
+"""
+
+
+def _codes_of_method(folder: Path, decorator: str = "", base: str = "nn.Module", **others: str) -> list[str]:
+    text = SHARED.format(decorator=decorator).replace("nn.Module", base)
+    return codes(write(folder, {"losses": text, "main": MAIN.format(imported="Used")}, **others) / "losses.py")
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        {},
+        {"extra": "# loss.masked(x)\n"},
+        {"extra": "class Other:\n    def masked(self, x):\n        return x\n"},
+        {"extra": "import torch\n\nx = torch.masked(y)\n"},
+        {"extra": "import torch\n\n\ndef dtype_of(name):\n    return getattr(torch, name)\n"},
+        {"extra": 'def built(loss):\n    return getattr(loss, "forward")\n'},
+    ],
+)
+@pytest.mark.parametrize("decorator", ["", "@staticmethod", "@torch.no_grad()"])
+def test_a_method_that_nothing_calls_is_not_reported(tmp_path: Path, others: dict[str, str], decorator: str) -> None:
+    assert _codes_of_method(tmp_path, decorator, **others) == []
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        {"extra": "def run(loss, x):\n    return loss.masked(x)\n"},
+        {"extra": "class Other(Base):\n    def forward(self, x):\n        return super().masked(x)\n"},
+        {"extra": 'def run(loss, x):\n    return getattr(loss, "masked")(x)\n'},
+        {"extra": "def run(loss, name, x):\n    return getattr(loss, name)(x)\n"},
+        {"extra": 'def run(loss, name, x):\n    return getattr(loss, f"{name}ed")(x)\n'},
+        {"extra": "import fire\nfrom losses import Used\n\nfire.Fire(Used)\n"},
+        {"extra": "import inspect\n\n\ndef all_of(loss):\n    return inspect.getmembers(loss)\n"},
+    ],
+)
+def test_a_method_that_may_be_called_is_reported(tmp_path: Path, others: dict[str, str]) -> None:
+    assert _codes_of_method(tmp_path, **others) == ["TL206"]
+
+
+@pytest.mark.parametrize(
+    ("decorator", "base"), [("", "lightning.LightningModule"), ("", "Base"), ("@METHODS.register", "nn.Module")]
+)
+def test_a_library_may_call_a_method(tmp_path: Path, decorator: str, base: str) -> None:
+    assert _codes_of_method(tmp_path, decorator, base) == ["TL206"]

@@ -295,7 +295,7 @@ def _model(
         else:
             module = Module(forest, file.path, options, settings.target_for(source.path, source.text))
     if file is not None:
-        module.is_taken, module.is_used = file.is_taken, file.is_used
+        module.is_taken, module.is_used, module.is_called = file.is_taken, file.is_used, file.is_called
     try:
         yield module
     finally:

@@ -44,6 +44,8 @@ class Module(Forest):
         self.is_taken: Callable[[str], bool] = lambda name: False
         #: whether something in the project may use a function or class of the top level of the file
         self.is_used: Callable[[str], bool] = lambda name: True
+        #: whether something in the project may call the methods of this name of the classes of the file
+        self.is_called: Callable[[str], bool] = lambda name: True
         index = self.files.index(file)
         self.root = self.tree.roots[index]
         self._first, self._last = self.tree.index(self.root), self.tree.last(self.root)

@@ -256,6 +256,10 @@ class ProjectFile:
         """Whether something in the project may use a function or class of its top level."""
         return self._known.uses.has(self.path, name)
 
+    def is_called(self, name: str) -> bool:
+        """Whether something in the project may call the methods of this name of its classes."""
+        return self._known.uses.has_method(self.path, name)
+
 
 _projects: dict[tuple[str, tuple[str, ...], bool | str], _Known] = {}
 _texts: dict[str, str] = {}

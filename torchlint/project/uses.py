@@ -8,7 +8,7 @@ from functools import cached_property
 from itertools import pairwise
 
 from torchlint.project.project import Project
-from torchlint.source.lexemes import code_of
+from torchlint.source.lexemes import behind, code_of
 from torchlint.source.paths import is_installed
 from torchlint.source.reading import is_notebook
 
@@ -22,10 +22,12 @@ _PLAIN_DECORATORS = frozenset(
     "no_grad inference_mode enable_grad autocast compile script unused ignore jit dataclass contextmanager cache "
     "lru_cache wraps total_ordering add_start_docstrings add_code_sample_docstrings replace_return_docstrings".split()
 )
+#: Libraries that make commands of functions and of the methods of classes.
+_COMMANDS = re.compile(r"^[ \t]*(?:from|import)[ \t]+(?:fire|invoke|jsonargparse|defopt|clize|plac)\b", re.MULTILINE)
 #: What reaches all names of the file that it is in.
 _OWN_NAMES = re.compile(
     r"\b(?:globals|locals)\(|(?<![\w.])(?:vars\(\s*\)|(?:eval|exec)\()|\bsys\.modules\b|\bgetmembers\("
-    r"|^[ \t]*(?:from|import)[ \t]+(?:fire|invoke|jsonargparse|defopt|clize|plac)\b",
+    rf"|{_COMMANDS.pattern}",
     re.MULTILINE,
 )
 #: What finds classes, wherever they are, by their base class or by their names on the command line.
@@ -33,6 +35,11 @@ _REGISTRIES = re.compile(r"\b(?:__subclasses__|__init_subclass__|LightningCLI|js
 #: What loads modules by name, and what takes names from an object by name.
 _LOADERS = re.compile(r"\b(?:import_module|__import__|load_source|module_from_spec|load_module|run_path|run_module)\b")
 _PICKS = re.compile(r"\b(?:getattr|vars|getmembers)\(|(?<!self)\.__dict__\b")
+#: What follows ``getattr(`` where the name of an attribute is no literal, and what takes all attributes of an object.
+_COMPUTED = re.compile(r"\s*([^\W\d][\w.]*)[^,\n]*,\s*(?![\"'\s])")
+_ALL_ATTRIBUTES = re.compile(r"\b(?:methodcaller|attrgetter|getmembers|dir)\(|(?<!self)\.__dict__\b")
+#: Before a name, that it is none of these modules, in which many functions are called as methods are.
+_OTHERS = "".join(rf"(?<!\b{module}\.)" for module in ("torch", "F", "np", "numpy", "math"))
 _ENTRIES = ("hubconf.py", "conftest.py", "setup.py")
 
 
@@ -53,6 +60,17 @@ class Uses:
         key = (file, name)
         if key not in self._witnesses:
             self._witnesses[key] = file if not self._is_of_program(file) else self._witness(file, name)
+        return self._witnesses[key] is not None
+
+    def has_method(self, file: str, name: str) -> bool:
+        """Whether something may call the methods called ``name`` of classes of a file, relative to the root.
+
+        They are not called if the file is of a program, as in `has`, if all code contains the name only where functions
+        are defined, and if nothing takes attributes of objects by names that it computes.
+        """
+        key = (file, f".{name}")
+        if key not in self._witnesses:
+            self._witnesses[key] = file if not self._is_of_program(file) else self._caller(file, name)
         return self._witnesses[key] is not None
 
     def consulted(self, file: str) -> frozenset[str]:
@@ -90,6 +108,31 @@ class Uses:
         if unseen is not None:
             return unseen
         return self._picker(file, name)
+
+    def _caller(self, file: str, name: str) -> str | None:
+        """A file that may call methods of this name; None if there is none."""
+        if name.startswith("__") or self._project.configs.contain(name):
+            return file
+        called = re.compile(rf"(?<!\bdef ){_OTHERS}\b{re.escape(name)}\b")
+        for other in (file, *sorted(self._files - {file})):
+            if name in self._project.vocabulary(other) and called.search(code_of(self._project.text_of(other) or "")):
+                return other
+        return self._unseen or self._asking
+
+    @cached_property
+    def _asking(self) -> str | None:
+        """A file that may take a method from an object by a name that it computes."""
+        return next((file for file in sorted(self._files) if self._asks(file)), None)
+
+    def _asks(self, file: str) -> bool:
+        text = self._project.text_of(file) or ""
+        if _COMMANDS.search(text) is not None or _ALL_ATTRIBUTES.search(text) is not None:
+            return True
+        bound = self._project.facts_of(file).bindings
+        return any(
+            all(item.imported is None for item in bound.get(match[1].partition(".")[0], ()))
+            for _, match in behind(text, "getattr(", _COMPUTED)
+        )
 
     def _mentions(self, file: str, name: str) -> bool:
         """Whether a file contains a name other than in imports and in definitions of this name."""

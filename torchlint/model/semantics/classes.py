@@ -156,11 +156,14 @@ class Classes:
             )
         return known
 
-    def is_known_whole(self, definition: cst.ClassDef) -> bool:
-        """Whether all that the class inherits is in the file: its bases are classes of the file, or plain."""
+    def is_known_whole(self, definition: cst.ClassDef, known_bases: frozenset[str] = frozenset()) -> bool:
+        """Whether all that the class inherits is in the file: its bases are classes of the file, or plain.
+
+        Or ``known_bases``, given by their canonical names.
+        """
         lineage = self.lineage(definition)
         return len(lineage) < _MAX_LINEAGE and all(
-            self.named(base.value) or (known and known <= _PLAIN_BASES)
+            self.named(base.value) or (known and known <= _PLAIN_BASES | known_bases)
             for current in lineage
             for base in current.bases
             for known in [self._names.alternatives(_without_parameters(base.value))]

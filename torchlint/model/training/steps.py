@@ -79,9 +79,16 @@ class Steps(ForestFact):
         tree, is_self_test = self._forest.tree, self._forest.fact(Purposes).is_self_test
         for call in tree.calls_where(lambda name: name in BACKWARD or name in STEP or name.endswith("scaler")):
             trains = is_backward(call) or self._calls_scaler(call) or self._steps_optimizer(call)
-            if trains and not is_self_test(call):
+            if trains and not is_self_test(call) and not self._only_computes(call):
                 found.update(dict.fromkeys(self._places_of(call)))
         return [*found, *(item for item in self._forest.fact(LibrarySteps).methods if item not in found)]
+
+    def _only_computes(self, call: cst.Call) -> bool:
+        """Whether ``self.backward()`` runs a method of the program that only computes losses."""
+        if not isinstance(call.func, cst.Attribute) or not self._forest.names.is_self(call.func.value):
+            return False
+        functions = self._forest.definitions.called(call, self._forest.values)
+        return bool(functions) and not any(map(self._forest.fact(Gradients).trains, functions))
 
     def _calls_scaler(self, call: cst.Call) -> bool:
         """Whether ``call`` scales a loss and runs its backward pass: ``loss_scaler(loss, optimizer)``."""
