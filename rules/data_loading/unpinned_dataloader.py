@@ -82,9 +82,9 @@ class UnpinnedDataloader(Rule):
     demo = ("GPU",)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
-        from torchlint.model.data.datasets import Datasets
         from torchlint.model.data.loaders import Loaders
         from torchlint.model.data.loading import Loading
+        from torchlint.model.data.pinning import Pinning
 
         from ._defaults import at_default
 
@@ -93,7 +93,7 @@ class UnpinnedDataloader(Rule):
             if pinning is None:
                 continue
             transfer = module.fact(Loading).transfer_to_pin_for(call)
-            if transfer is None or module.fact(Loading).yields_cuda(call) or module.fact(Datasets).is_unpinnable(call):
+            if transfer is None or module.fact(Loading).yields_cuda(call) or module.fact(Pinning).is_unpinnable(call):
                 continue
             yield self.diagnostic(
                 module,

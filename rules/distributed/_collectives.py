@@ -11,6 +11,7 @@ import libcst as cst
 
 from torchlint.model.module import Module
 from torchlint.model.program.dispatch import Dispatch
+from torchlint.model.semantics.iterables import iterables
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.climbing import is_tested
@@ -83,9 +84,23 @@ class Collectives:
             for call in self._tree.calls_in(step):
                 if not self._runs_always(call, step) or self._is_other_branch(call, step):
                     continue
+                if self._is_once_per_pass(call, step):
+                    continue
                 found = self._operation(call, _DEPTH, set())
                 if found is not None:
                     yield StepCollective(call, *found, step, self._loop_of(step))
+
+    def _is_once_per_pass(self, call: cst.Call, step: cst.CSTNode) -> bool:
+        """Whether a function that takes a step iterates over a loader, maybe in ``closure``, and not around ``call``.
+
+        The step of ``optimizer.step(closure)`` may be that of a whole epoch.
+        """
+        loops = self._tree.inside(step, cst.For) if isinstance(step, cst.FunctionDef) else ()
+        return any(self._is_over_loader(loop) and not self._tree.within(call, loop) for loop in loops)
+
+    def _is_over_loader(self, loop: cst.For) -> bool:
+        found = iterables(self._module.names, loop.iter, ())
+        return any(self._module.value(over).kind is Kind.LOADER for over, _ in found)
 
     def _loop_of(self, step: cst.CSTNode) -> cst.CSTNode:
         """The loop that calls ``step``, if it is a step too."""

@@ -19,7 +19,8 @@ FILLING = frozenset({"fill_", "zero_"})
 #: What there are only a few of.
 FEW = re.compile(
     r"layer|block|scale|level|head|crop|gpu|device|view|key|stage|group|branch|conv|set|split|chunk|expert|stream|"
-    r"modalit|flow|anchor|dim|channel|depth|fold|aug|kernel|task|worker|rank|class|cls|label_values|part|pathway|axis|_c$",
+    r"modalit|flow|anchor|dim|channel|depth|fold|aug|kernel|task|worker|rank|class|cls|label_values|part|pathway|axis|_c$|"
+    r"thresh|thrs?$",
     re.IGNORECASE,
 )
 #: Functions that compute each row of their arguments from that row alone.

@@ -8,13 +8,15 @@ from dataclasses import dataclass
 
 import libcst as cst
 
+from torchlint.model.data.datasets import Datasets
 from torchlint.model.module import Module
 from torchlint.model.program.stores import Stores, trailing_name
 from torchlint.model.program.tensor_forms import TensorForms
 from torchlint.model.semantics.iterables import iterables
-from torchlint.model.semantics.value import Device
+from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.semantics.value import UNKNOWN, Device
 from torchlint.model.syntax.binding_kinds import BindingKind
-from torchlint.model.syntax.climbing import climb
+from torchlint.model.syntax.climbing import climb, nearest
 from torchlint.model.syntax.dotted import called_name, is_attribute_of_self
 from torchlint.model.training.loops import Loops
 from torchlint.model.training.purpose import Purposes
@@ -93,7 +95,20 @@ class ElementReads:
 
     def _is_on_host(self, tensor: cst.BaseExpression) -> bool:
         """Whether reads do not wait, so that the rest of an iteration takes longer."""
-        return self._module.value(tensor).device is Device.CPU or self._module.fact(HostTensors).is_on_host(tensor)
+        is_seen = self._module.value(tensor).device is Device.CPU or self._module.fact(HostTensors).is_on_host(tensor)
+        return is_seen or self._is_of_dataset(tensor)
+
+    def _is_of_dataset(self, node: cst.CSTNode) -> bool:
+        """Whether ``node`` is in a method of a dataset that uses no GPU: it makes items on the host."""
+        owner = nearest(self._tree, node, cst.ClassDef)
+        made = self._module.values.instance(owner) if isinstance(owner, cst.ClassDef) else UNKNOWN
+        uses_cuda = self._module.fact(Datasets).uses_cuda
+        return (
+            isinstance(owner, cst.ClassDef)
+            and made.kind is Kind.DATASET
+            and made.sure
+            and not any(map(uses_cuda, self._tree.calls_in(owner)))
+        )
 
     def _is_tested(self, call: cst.Call, loop: cst.CSTNode) -> bool:
         """Whether the read is under a test of the type: the elements may be numbers as well."""

@@ -14,7 +14,7 @@ from torchlint.model.semantics.moves import device_of, moved_to
 from torchlint.model.semantics.value import Device, named_device
 from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.calls import Call, keyword
-from torchlint.model.syntax.dotted import dotted_name, index_of, last_part
+from torchlint.model.syntax.dotted import dotted_name, last_part
 from torchlint.model.syntax.literals import is_none
 
 #: Methods of a dataset that run once per item or batch.
@@ -25,10 +25,6 @@ _TRANSFORMS = ("transform", "target_transform", "transforms")
 _DEVICE_HOLDERS = frozenset(
     "self cls args opt opts cfg config conf hparams params settings accelerator trainer".split()
 )
-#: The ends of names of base classes whose objects a loader pins part by part.
-_PINNED = ("Mapping", "dict", "Dict", "Sequence", "list", "List", "tuple", "Tuple", "BatchEncoding", "BatchFeature")
-#: Functions that make a sequence of what they are given.
-_SEQUENCES = frozenset({"builtins.tuple", "builtins.list"})
 #: Functions of libraries that read a file: ``librosa.load``, ``PIL.Image.open``, ``cv2.imread``.
 _READERS = frozenset("open load imread read read_image memmap loadtxt loadmat read_csv wavread".split())
 
@@ -136,6 +132,8 @@ class Datasets(ForestFact):
             for binding in self._forest.names.bindings(node):
                 if binding.kind is BindingKind.ASSIGN and binding.value is not None and not binding.path:
                     yield from self._callables(binding.value, depth - 1)
+            for step in self._appended_to(node):
+                yield from self._callables(step, depth - 1)
         elif isinstance(node, cst.Call):
             for argument in node.args:
                 if isinstance(argument.value, (cst.List, cst.Tuple)):
@@ -144,53 +142,13 @@ class Datasets(ForestFact):
                 elif argument.keyword is None:
                     yield from self._callables(argument.value, depth - 1)
 
-    def is_unpinnable(self, loader: Call) -> bool:
-        """Whether the batches are objects of a class of the program that a loader does not pin."""
-        return any(
-            self._forest.definitions.method(item, "pin_memory") is None
-            and not any(name.endswith(_PINNED) for name in self._forest.definitions.base_names(item))
-            for item in self._batch_classes(loader)
-        )
-
-    def _batch_classes(self, loader: Call) -> Iterator[cst.ClassDef]:
-        """The classes of the program whose objects the collate function returns, also by ``Batch.of(items)``."""
-        for collate in self.collates(loader.argument("collate_fn").value):
-            if isinstance(collate, cst.Lambda):
-                returned: list[cst.BaseExpression | None] = [collate.body]
-            else:
-                returned = self._forest.definitions.returns(collate)
-            for batch in (part for item in returned if item is not None for part in self._with_first(item, collate)):
-                value = self._forest.value(batch)
-                if isinstance(value.definition, cst.ClassDef) and value.kind is not Kind.CLASS:
-                    yield value.definition
-                elif not value and isinstance(batch, cst.Call):
-                    yield from self._making_classes(batch)
-
-    def _with_first(
-        self, batch: cst.BaseExpression, collate: cst.FunctionDef | cst.Lambda
-    ) -> Iterator[cst.BaseExpression]:
-        """A batch, and the first of its parts: images of ``(images, targets)``, or of ``batch[0] = pad(batch[0])``."""
-        yield batch
-        if isinstance(batch, cst.Call) and self._forest.name_of(batch.func) in _SEQUENCES and len(batch.args) == 1:
-            batch = batch.args[0].value
-        if isinstance(batch, (cst.Tuple, cst.List)):
-            yield from (element.value for element in batch.elements[:1])
-        name = dotted_name(batch)
-        for statement in self._tree.inside(collate, cst.Assign) if name is not None else ():
-            target = statement.targets[0].target
-            index = (
-                index_of(target) if isinstance(target, cst.Subscript) and dotted_name(target.value) == name else None
-            )
-            if isinstance(index, cst.Integer) and index.value == "0":
-                yield statement.value
-
-    def _making_classes(self, call: cst.Call) -> Iterator[cst.ClassDef]:
-        """The class in which ``call`` runs a method that makes an object of it."""
-        for method in self._forest.definitions.called(call, self._forest.values):
-            owner = self._tree.class_of(method) if isinstance(method, cst.FunctionDef) else None
-            made = self._forest.definitions.calls_of_class(owner) if owner is not None else ()
-            if owner is not None and any(self._tree.within(item, method) for item in made):
-                yield owner
+    def _appended_to(self, name: cst.Name) -> Iterator[cst.BaseExpression]:
+        """What is appended to a list: the transforms of ``steps.append(Crop())`` before ``Compose(steps)``."""
+        variable = self._forest.names.variable(name)
+        for call in self._tree.calls_named("append") if variable is not None else ():
+            to = call.func.value if isinstance(call.func, cst.Attribute) else None
+            if isinstance(to, cst.Name) and len(call.args) == 1 and self._forest.names.variable(to) == variable:
+                yield call.args[0].value
 
     # -- CUDA work
 
@@ -344,7 +302,10 @@ class Datasets(ForestFact):
                     return True
             if any(self.cuda_work(method, ItemRole.DATASET) for method in self.item_functions(value.definition)):
                 return True
-        if any(self.cuda_work(function, ItemRole.TRANSFORM) for function in self.transforms(dataset)):
+        given = [argument.value for origin in self.constructions(dataset) for argument in origin.args]
+        others = given if value.definition is None else ()  # a class of a library may call all that it is given
+        called = (*self.transforms(dataset), *(function for item in others for function in self._callables(item)))
+        if any(self.cuda_work(function, ItemRole.TRANSFORM) for function in called):
             return True
         return value.device is Device.CUDA
 

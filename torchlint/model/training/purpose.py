@@ -96,6 +96,7 @@ class Purposes(ForestFact):
             unused = (
                 *self.dead_functions(root),
                 *unreached.replaced(root),
+                *unreached.overridden(root),
                 *unreached.branches(root, self._is_seen_whole),
             )
             bodies = (item.body if isinstance(item, cst.Else) else item for item in unused)

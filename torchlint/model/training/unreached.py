@@ -1,4 +1,4 @@
-"""Code that a program defines and never runs: replaced functions, and branches that no call takes."""
+"""Code that a program defines and never runs: replaced and overridden functions, branches that no call takes."""
 
 from __future__ import annotations
 
@@ -60,6 +60,43 @@ class Unreached(ForestFact):
         called, values = self._forest.definitions.called, self._forest.values
         calls = (call for call in self._tree.calls_in(root) if self._tree.function_of(call) is None)
         return sorted(self._tree.index(call) for call in calls if called(call, values))
+
+    def overridden(self, root: cst.CSTNode) -> Iterator[cst.FunctionDef]:
+        """The methods of base classes of a file that no object of the program has.
+
+        The program only makes objects of classes that derive from them, all of which override these methods.
+        """
+        definitions = self._forest.definitions
+        for owner in self._tree.inside(root, cst.ClassDef):
+            derived = definitions.derived(owner)
+            if not any(map(definitions.calls_of_class, derived)) or not self._is_only_base(owner):
+                continue
+            for name, bindings in self._tree.scopes[owner].bindings.items():
+                found = (definitions.method(item, name) for item in derived)
+                if all(item is not None and self._tree.class_of(item) is not owner for item in found) and not any(
+                    isinstance(use.value, cst.Call) and self._forest.name_of(use.value.func) == "builtins.super"
+                    for use in self._tree.attributes_named(name)
+                ):
+                    yield from (item.node for item in bindings if isinstance(item.node, cst.FunctionDef))
+
+    def _is_only_base(self, definition: cst.ClassDef) -> bool:
+        """Whether nothing in the program uses a class but classes that derive from it, annotations and type tests."""
+        name = definition.name.value
+        if definition.decorators or definition in self._forest.links.aliases:
+            return False
+        if self._forest.definitions.calls_of_class(definition):
+            return False
+        uses = (*self._tree.names.get(name, ()), *self._tree.attributes_named(name))
+        return all(use is definition.name or self._is_use_of_type(use) for use in uses)
+
+    def _is_use_of_type(self, use: cst.CSTNode) -> bool:
+        parent = self._tree.parent(use)
+        if isinstance(parent, (cst.ImportAlias, cst.Annotation)):
+            return True
+        above = self._tree.parent(parent) if isinstance(parent, cst.Arg) else None
+        if isinstance(above, cst.Call):
+            return self._forest.name_of(above.func) in ("builtins.isinstance", "builtins.issubclass")
+        return isinstance(above, cst.ClassDef) and parent in above.bases
 
     def branches(self, root: cst.CSTNode, is_seen_whole: Callable[[cst.FunctionDef], bool]) -> Iterator[cst.CSTNode]:
         """The branches of functions that no call takes, as each passes a constant for a parameter in the condition.
