@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import libcst as cst
 
 from torchlint.model.module import Module
+from torchlint.model.program.objects import ObjectFlow
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.conditions import Condition, ConditionKind, conditions
-from torchlint.model.syntax.dotted import is_attribute_of_self, last_name
+from torchlint.model.syntax.dotted import is_attribute_of_self, last_name, last_part
 from torchlint.model.syntax.literals import is_constant_name
 from torchlint.model.training.networks import Networks
 
@@ -21,6 +23,22 @@ _Layer = tuple[cst.ClassDef, str]
 _RANDOM = ("random.", "numpy.random.", "torch.rand", "torch.bernoulli")
 #: How many methods call each other, how many networks are followed, and how many conditions are combined.
 _DEPTH, _NETWORKS, _CONDITIONS = 3, 40, 8
+#: How the names of layers with weights begin.
+_WITH_WEIGHTS = (
+    "Linear",
+    "Bilinear",
+    "Conv",
+    "LazyLinear",
+    "LazyConv",
+    "Embedding",
+    "LSTM",
+    "GRU",
+    "MultiheadAttention",
+)
+#: Encoders of transformers whose last layer is a pooler.
+_POOLED = frozenset({"BertModel", "RobertaModel", "XLMRobertaModel", "AlbertModel", "CamembertModel", "AutoModel"})
+#: What reads the output of a pooler, or makes an encoder without one.
+_USES_POOLER = re.compile(r"pool|\[1\]|,\s*\w+\s*=\s*self\.")
 
 
 class PartialForwards:
@@ -37,19 +55,62 @@ class PartialForwards:
         followed = 0
         while waiting and followed < _NETWORKS:
             owner, call = waiting.pop(0)
+            if self._has_idle_part(owner):
+                return True
             forward = self._module.definitions.method(owner, "forward")
             if forward is not None:
                 waiting += self._follow(owner, forward, call, frozenset(), paths, _DEPTH)
             followed += 1
         return not all(map(_covers, paths.values()))
 
+    def _has_idle_part(self, owner: cst.ClassDef) -> bool:
+        """Whether an attribute of a network is a layer that nothing reads, or may be one with such layers."""
+        return any(
+            isinstance(item.value, cst.Call)
+            and (
+                self._is_unread_layer(name, item.value)
+                or self._is_chosen_by_name(item.value)
+                or self._is_unpooled(owner, name, item.value)
+            )
+            for definition in self._module.definitions.lineage(owner)
+            for name, bound in self._tree.scopes[definition].attributes.items()
+            for item in bound
+        )
+
+    def _is_unread_layer(self, name: str, made: cst.Call) -> bool:
+        """Whether a layer with weights is only assigned: ``self.fc`` of a network that is used without its head."""
+        layer = self._module.name_of(made.func) or ""
+        if not layer.startswith("torch.nn.") or not last_part(layer).startswith(_WITH_WEIGHTS):
+            return False
+        uses = self._tree.attributes_named(name)
+        return all(isinstance(self._tree.parent(use), cst.AssignTarget) for use in uses)
+
+    def _is_chosen_by_name(self, made: cst.Call) -> bool:
+        """``getattr(backbones, options["backbone"])()``: a network of any class."""
+        chosen = made.func
+        return isinstance(chosen, cst.Call) and self._module.name_of(chosen.func) == "builtins.getattr"
+
+    def _is_unpooled(self, owner: cst.ClassDef, name: str, made: cst.Call) -> bool:
+        """Whether an encoder of transformers is made with its pooler, and ``owner`` does not use what that gives."""
+        func = made.func
+        if isinstance(func, cst.Attribute) and func.attr.value in ("from_pretrained", "from_config"):
+            func = func.value
+        encoder = self._module.name_of(func) or ""
+        if not encoder.startswith("transformers.") or last_part(encoder) not in _POOLED:
+            return False
+        code = self._module.code(owner)
+        return f"self.{name}(" in code and _USES_POOLER.search(code) is None
+
     def _classes_of(self, network: cst.BaseExpression) -> list[cst.ClassDef]:
         value = self._module.value(network)
-        if value.kind is not Kind.MODULE:
-            return []
-        if isinstance(value.definition, cst.ClassDef):
+        if value.kind is Kind.MODULE and isinstance(value.definition, cst.ClassDef):
             return [value.definition]
-        return self._module.definitions.classes_of(value, self._module.values)
+        found = self._module.definitions.classes_of(value, self._module.values) if value.kind is Kind.MODULE else []
+        if found or not isinstance(network, cst.Name):
+            return found
+        flow = self._module.fact(ObjectFlow)  # of a parameter, whatever the callers pass
+        classes = dict.fromkeys(map(flow.class_of, flow.of(network)))
+        return [item for item in classes if item is not None]
 
     def _follow(
         self,

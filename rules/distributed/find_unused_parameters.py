@@ -25,7 +25,7 @@ _CALLS = {
 _LEAVES_OUT = re.compile(
     r"\bMoE|mixture.of.experts|[Ll]ayer_?[Dd]rop|supernet|sample_active|multi_?task|\btask_?(?:ids?|types?|idx)\b|[Dd]iscriminator|\bnetD\b|"
     r"adversarial[ _](?:loss|net|weight|learn)|arch_code|arch_param|architecture.search|unet_number|"
-    r"(?i:\b_?(?:un)?freez)"
+    r"(?i:\b_?(?:un)?freez)|\bset_\w*grad\("
 )
 
 
@@ -39,9 +39,10 @@ class FindUnusedParameters(Rule):
     Not reported:
 
     - calls with a comment, which may give the reason; with `static_graph=True`, or options that are not seen;
-    - networks that are only evaluated;
+    - networks that are only evaluated, such as a teacher that runs under `torch.no_grad()` everywhere;
     - networks whose `forward` may leave out a layer: under a condition on an argument, on an attribute that changes or
-      at random, behind an early return (`if epoch < self.start: return loss`), or always;
+      at random, behind an early return (`if epoch < self.start: return loss`), or always. So does an encoder of
+      transformers whose pooled output is not used, and a part whose class is chosen by its name (`getattr`) may;
     - files in whose words there are signs that some steps leave out parameters: mixtures of experts, dropped layers,
       several tasks, discriminators, searches of an architecture, layers that are frozen for a while.
 
@@ -91,7 +92,10 @@ class FindUnusedParameters(Rule):
             if argument.node is None or module.comment_on(call.node):
                 continue
             if call.name == _WRAPPER and (
-                _only_evaluates(module) or _is_evaluated(module, call) or _leaves_out_layers(module, call)
+                _only_evaluates(module)
+                or _is_evaluated(module, call)
+                or _runs_without_gradients(module, call)
+                or _leaves_out_layers(module, call)
             ):
                 continue
             yield self.diagnostic(
@@ -144,6 +148,21 @@ def _is_evaluated(module: Module, call: Call) -> bool:
         if isinstance(item, cst.SimpleStatementLine)
         for switch in module.fact(ModeSwitches).all
     )
+
+
+def _runs_without_gradients(module: Module, call: Call) -> bool:
+    """Whether all calls by the name that the wrapped network gets are under ``no_grad``: ``self.teacher(images)``."""
+    import libcst as cst
+
+    from torchlint.model.syntax.dotted import last_name
+    from torchlint.model.training.grad_mode import GradModes
+
+    wrapped = module.tree.statement_of(call.node)
+    if not isinstance(wrapped, cst.Assign):
+        return False
+    names = [name for item in wrapped.targets if (name := last_name(item.target))]
+    runs = [run for run in module.tree.calls_named(*names) if module.name_of(run.func) is None]
+    return bool(runs) and all(module.fact(GradModes).of(run).is_off for run in runs)
 
 
 def _fix(module: Module, call: Call, keyword: str) -> Fix | None:

@@ -30,7 +30,8 @@ class AnomalyDetection(Rule):
     `Trainer(detect_anomaly=True)`, in programs that run a backward pass.
 
     Not reported: calls that depend on a condition or an option, unless all training around it does so as well
-    (`if epoch >= 0:`), functions that are named for debugging, files that turn the detection off again, and tests.
+    (`if epoch >= 0:`), functions that are named for debugging, files that turn the detection off again, and tests; also
+    scripts that infer by their name or load weights, and call nothing that trains.
 
     ## Why it is slow
     Each operation of the forward pass stores the Python stack that called it. In the backward pass, each gradient is
@@ -106,13 +107,16 @@ def _is_always_on(module: Module, call: Call) -> bool:
     """Whether the call depends on no condition, and is in no function for debugging."""
     from torchlint.model.program.switches import Switches
     from torchlint.model.training.gradients import Gradients
+    from torchlint.model.training.inference_scripts import InferenceScripts
 
     if module.fact(Switches).conditional(call.node) and not _is_where_training_is(module, call.node):
         return False
     function = module.function_of(call.node)
     if function is not None and _LOOKS.search(function.name.value):
         return False
-    return call.name in _TRAINERS or bool(module.fact(Gradients).backwards)
+    if call.name in _TRAINERS:
+        return True
+    return bool(module.fact(Gradients).backwards) and not module.fact(InferenceScripts).calls_no_training(module.root)
 
 
 def _is_where_training_is(module: Module, node: cst.CSTNode) -> bool:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Collection
 
 import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
+from torchlint.model.numerics.widths import Widths
 from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.knowledge import Kind
-from torchlint.model.syntax.dotted import last_part
+from torchlint.model.syntax.dotted import dotted_name, is_attribute_of_self, last_part
 from torchlint.model.training.constructors import Constructors
 
 #: A layer with no more weights than this (128 x 128, or the pixels of a digit by ten classes) is tiny.
@@ -60,8 +62,10 @@ class Sizes(ForestFact):
         largest = 0
         for definition in self._forest.definitions.called(call, self._forest.values):
             if isinstance(definition, cst.ClassDef) and self._forest.value(call).kind is Kind.MODULE:
-                if not self._is_seen(definition) or self._is_given_networks(call):
+                given = self._given(call, seen)
+                if given is None or not self._is_seen(definition):
                     return None
+                largest = max(largest, given)
                 for current in self._forest.definitions.lineage(definition):
                     if current not in seen:
                         seen.add(current)
@@ -74,7 +78,9 @@ class Sizes(ForestFact):
         if self._is_other_part(call):
             return None
         name = self._forest.name_of(call.func)
-        return largest if name is None else self._size_by_name(call, name)
+        if name in knowledge.COPIES:
+            return self._given(call, seen)
+        return largest if name is None else self._size_by_name(call, name, seen)
 
     def _is_other_part(self, call: cst.Call) -> bool:
         """Whether an unknown value is kept and called: ``self.backbone = build(config)``."""
@@ -82,6 +88,8 @@ class Sizes(ForestFact):
         target = target.targets[0].target if isinstance(target, cst.Assign) else None
         if not isinstance(target, cst.Attribute) or self._forest.value(call).kind is not Kind.UNKNOWN:
             return False
+        if knowledge.NO_NETWORK.search(target.attr.value):
+            return False  # a loss, which has no layers
         return any(self._forest.methods(target.attr.value))
 
     def _is_seen(self, definition: cst.ClassDef) -> bool:
@@ -89,16 +97,49 @@ class Sizes(ForestFact):
         names = list(self._forest.definitions.base_names(definition))
         return bool(names) and all(name in _BASES for name in names)
 
-    def _is_given_networks(self, call: cst.Call) -> bool:
-        """Whether ``call`` is passed layers that are made elsewhere."""
+    def _given(self, call: cst.Call, seen: set[cst.CSTNode]) -> int | None:
+        """The weights of the largest layer that ``call`` is passed and that is made elsewhere; None if unknown."""
+        places: list[cst.CSTNode] = []
         for item in call.args:
             value = self._forest.value(item.value)
             each = value.each.kind if value.each is not None else value.kind
-            if item.star or (Kind.MODULE in (value.kind, each) and not isinstance(item.value, (cst.Call, cst.List))):
-                return True
-        return False
+            if isinstance(item.value, (cst.Call, cst.List)) and not item.star:
+                continue
+            found: Collection[cst.CSTNode] | None = ()
+            if item.star or (each is Kind.MODULE and value.kind is not Kind.MODULE):
+                found = self._listed(item.value)
+            elif value.kind is Kind.MODULE:
+                found = self._forest.fact(Constructors).of(item.value) or None
+            if found is None:
+                return None
+            places += [place for place in found if place not in seen]
+            seen.update(places)
+        sizes = [self._largest(place, seen) for place in places]
+        known = [size for size in sizes if size is not None]
+        return max(known, default=0) if len(known) == len(sizes) else None
 
-    def _size_by_name(self, call: cst.Call, name: str) -> int | None:
+    def _listed(self, node: cst.BaseExpression) -> list[cst.BaseExpression] | None:
+        """What fills a list that a function or class keeps, ``*self.layers``; None unless its layers are made there."""
+        tree, name = self._forest.tree, dotted_name(node)
+        home: cst.CSTNode | None = tree.function_of(node)
+        if is_attribute_of_self(node):
+            home = tree.class_of(home) if isinstance(home, cst.FunctionDef) else None
+        elif not isinstance(node, cst.Name):
+            return None
+        if home is None:
+            return None
+        filled = [
+            item.value
+            for item in tree.inside(home, cst.Assign)
+            if any(dotted_name(target.target) == name for target in item.targets)
+        ]
+        filled += [item.value for item in tree.inside(home, cst.AugAssign) if dotted_name(item.target) == name]
+        for call in tree.calls_named("append", "extend", "insert"):
+            if isinstance(call.func, cst.Attribute) and dotted_name(call.func.value) == name and call.args:
+                filled += [call.args[-1].value] if tree.within(call, home) else []
+        return filled if filled and all(map(_makes_layers, filled)) else None
+
+    def _size_by_name(self, call: cst.Call, name: str, seen: set[cst.CSTNode]) -> int | None:
         """The same of a call of something imported."""
         last = last_part(name)
         if name.startswith("torch.nn.functional."):
@@ -110,7 +151,7 @@ class Sizes(ForestFact):
             known = root in _WITHOUT_LAYERS or root in sys.stdlib_module_names
             return 0 if known and self._forest.value(call).kind is not Kind.MODULE else None
         if last in _CONTAINERS:
-            return None if self._is_given_networks(call) else 0
+            return self._given(call, seen)
         if last.startswith(knowledge.PARAMETERLESS) or any(word in last for word in _LIGHT_WORDS):
             return 0
         if last == "Linear":
@@ -129,8 +170,19 @@ class Sizes(ForestFact):
             given = [item.value for item in call.args if item.keyword is not None and item.keyword.value == name]
             if not given and position < len(call.args) and call.args[position].keyword is None:
                 given = [call.args[position].value]
-            constant = self._forest.value(given[0]).constant if given else None
-            if not isinstance(constant, int):
+            width = self._forest.fact(Widths).largest(given[0]) if given else None
+            if width is None:
                 return None
-            result *= constant
+            result *= width
         return result
+
+
+def _makes_layers(node: cst.BaseExpression | None) -> bool:
+    """Whether all that ``node`` gives a list is made in it: ``[nn.Linear(8, 8), nn.Mish() if smooth else act()]``."""
+    if isinstance(node, cst.List):
+        return all(_makes_layers(item.value) for item in node.elements)
+    if isinstance(node, cst.IfExp):
+        return _makes_layers(node.body) and _makes_layers(node.orelse)
+    if isinstance(node, cst.BinaryOperation):
+        return _makes_layers(node.left) and _makes_layers(node.right)
+    return isinstance(node, cst.Call)

@@ -26,6 +26,7 @@ from torchlint.model.training.grad_mode import GradMode, GradModes
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.inference_scripts import InferenceScripts
 from torchlint.model.training.inference_site import InferenceSite
+from torchlint.model.training.inner_gradients import InnerGradients
 from torchlint.model.training.loops import Loops
 from torchlint.model.training.mode_dependence import ModeDependence
 from torchlint.model.training.mode_switches import ModeSwitches, same_object
@@ -149,7 +150,7 @@ class Inference:
             return None
         run = module.fact(Dispatch).run(call)
         is_off = bool(run) and all(module.fact(Networks).runs_without_gradients(call, item) for item in run)
-        if is_off or any(map(module.fact(Gradients).trains, run)):
+        if is_off or module.fact(InnerGradients).may_be_computed_by(call):
             return None  # it switches gradients off itself, as a filter may do, or needs them, as MAML does
         if any(map(self._exclusions.is_inference_itself, run)):
             return None  # reported where the method runs the network

@@ -9,7 +9,7 @@ import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.syntax.dotted import called_name
-from torchlint.model.training.function_words import EVALUATING, USING, words_of
+from torchlint.model.training.function_words import EVALUATING, USING, says_training, words_of
 from torchlint.model.training.gradients import Gradients
 
 #: Names of what trains a network: an optimizer, a trainer, a backward pass; and functions that do.
@@ -43,6 +43,16 @@ class InferenceScripts(ForestFact):
     def only_loads(self, root: cst.CSTNode) -> bool:
         """Whether a file loads the weights of a network, and trains nothing."""
         return "load_state_dict" in self._forest.words_of(root) and not self._forest.fact(Gradients).trains(root)
+
+    def calls_no_training(self, root: cst.CSTNode) -> bool:
+        """Whether a script infers by its name or loads weights, and calls nothing that trains, also by its name.
+
+        Of a class with such a name, ``TrainOptions()``, only an object is made.
+        """
+        if self._forest.links.is_imported(root) or not (self.only_infers(root) or self.only_loads(root)):
+            return False
+        names = map(called_name, self._forest.tree.calls_in(root))
+        return not any(says_training(words_of(name)) for name in names if not name[:1].isupper())
 
     def _is_called(self, root: cst.CSTNode, words: frozenset[str]) -> bool:
         if (root, words) not in self._called:
