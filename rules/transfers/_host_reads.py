@@ -239,6 +239,8 @@ class HostReads:
                 continue
             if body is step and self._module.fact(StepPlaces).only_evaluates(call, step):
                 continue
+            if self._module.fact(StepPlaces).is_of_evaluation(call):
+                continue
             yield call
             if depth <= 0:
                 continue

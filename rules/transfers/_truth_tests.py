@@ -13,7 +13,6 @@ from torchlint.model.program.tensor_forms import TensorForms, compared
 from torchlint.model.program.tensor_methods import REDUCING
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.binding_kinds import BindingKind
-from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import called_name, dotted_name
 from torchlint.model.training.outputs import Outputs
 from torchlint.model.training.step_places import StepPlace, StepPlaces
@@ -62,24 +61,11 @@ class TruthTests:
         for statement in self._tree.inside(self._module.root, *_TESTS):
             assert isinstance(statement, _TESTS)
             found = next((part for part in self._parts(statement.test) if self._asks_tensor(part)), None)
-            if found is None or self._is_of_evaluation(statement):
+            if found is None:
                 continue
             step = self._module.fact(StepPlaces).in_training(statement)
             if step is not None and self._is_of_step(found) and not self._is_converted(found):
                 yield TruthTest(found, statement, step)
-
-    def _is_of_evaluation(self, node: cst.CSTNode) -> bool:
-        """Whether ``node`` only runs in evaluation mode: in the ``else`` of ``if self.training:``."""
-        for above, child in climb(self._tree, node):
-            if isinstance(above, cst.FunctionDef):
-                return False
-            if isinstance(above, cst.If) and child is not above.test:
-                test = self._module.code(above.test)
-                if test == "self.training" and child is above.orelse:
-                    return True
-                if test == "not self.training" and child is above.body:
-                    return True
-        return False
 
     def _parts(self, test: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
         """What ``test`` evaluates every time; behind ``and`` what follows a question for a type, or for training.

@@ -93,9 +93,23 @@ class StepPlaces(ForestFact):
         mode.
         """
         found = self.of(node, trained=True) or self._in_forward(node, _CALL_DEPTH)
-        if found is None or any(self._infers(place) or self._evaluates(place) for place in (node, *found.calls)):
+        if found is None or any(
+            self._infers(place) or self._evaluates(place) or self.is_of_evaluation(place)
+            for place in (node, *found.calls)
+        ):
             return None
         return found
+
+    def is_of_evaluation(self, node: cst.CSTNode) -> bool:
+        """Whether ``node`` only runs in evaluation mode: in the ``else`` of ``if self.training:``."""
+        for above, child in climb(self._forest.tree, node):
+            if isinstance(above, cst.FunctionDef):
+                return False
+            if isinstance(above, cst.If) and child is not above.test:
+                test = self._forest.code(above.test)
+                if test == ("self.training" if child is above.orelse else "not self.training"):
+                    return True
+        return False
 
     def _in_forward(self, node: cst.CSTNode, depth: int, inner: cst.FunctionDef | None = None) -> StepPlace | None:
         """The `forward` that runs ``node`` in training; ``inner`` is the last one on the way to its callers."""
