@@ -27,7 +27,9 @@ _CACHING = re.compile(r"cache|memo|once", re.IGNORECASE)
 #: Functions that export a network.
 _EXPORTS = frozenset({"torch.jit.trace", "torch.onnx.export", "torch.export.export"})
 #: Names of functions, classes and files for an export, or for networks whose layers are merged once, after training.
-_DEPLOYING = re.compile(r"onnx|export|deploy|\btrt|_trt|tensorrt|reparam|equivalent_kernel|fuse_(bn|conv)", re.IGNORECASE)
+_DEPLOYING = re.compile(
+    r"onnx|export|deploy|\btrt|_trt|tensorrt|reparam|equivalent_kernel|fuse_(bn|conv)", re.IGNORECASE
+)
 #: Names of functions that set or load the weights of a network before it is trained.
 _INITIALIZING = re.compile(r"^_?(init|initialize|reset)_?(weights?|parameters?)|load_(from_)?state_dict$")
 #: Functions that make inputs with which a network is exported.
