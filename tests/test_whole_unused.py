@@ -111,6 +111,20 @@ def test_a_module_that_is_loaded_by_its_path_may_use_the_names_that_it_imports(t
     assert codes(write(tmp_path, files, main=main) / "losses.py") == []
 
 
+@pytest.mark.parametrize(("folder", "expected"), [("examples", []), ("tools/train", []), ("library", ["TL206"])])
+def test_a_project_does_not_install_its_examples(tmp_path: Path, folder: str, expected: list[str]) -> None:
+    files = {f"{folder}/losses": LOSSES.format(decorator=""), f"{folder}/main": MAIN.format(imported="Used")}
+    setup = "from setuptools import find_packages, setup\n\nsetup(name='losses', packages=find_packages())\n"
+    assert codes(write(tmp_path, files, setup=setup) / folder / "losses.py") == expected
+
+
+def test_an_example_that_is_a_package_may_be_installed(tmp_path: Path) -> None:
+    files = {"examples/losses": LOSSES.format(decorator=""), "examples/main": MAIN.format(imported="Used")}
+    setup = "from setuptools import find_packages, setup\n\nsetup(name='losses', packages=find_packages())\n"
+    folder = write(tmp_path, {**files, "examples/__init__": ""}, setup=setup) / "examples"
+    assert codes(folder / "losses.py") == ["TL206"]
+
+
 def test_what_no_script_may_import_is_reported(tmp_path: Path) -> None:
     assert codes(write(tmp_path, {"losses": LOSSES.format(decorator="")}) / "losses.py") == ["TL206"]
 

@@ -9,6 +9,9 @@ from functools import lru_cache
 #: Folders of code that was copied from another project, and is maintained there.
 _VENDORED = re.compile(r"(^|/)(_?vendor(ed)?|third[-_]?party|3rd[-_]?party|externals?|extern|submodules)/")
 
+#: Folders of scripts.
+_SCRIPTS = re.compile(r"(^|/)(examples?|demos?|scripts|tools)/")
+
 #: A table of ``pyproject.toml`` or ``setup.cfg`` that describes a distribution.
 _INSTALLS = re.compile(r"^\[(project|build-system|tool\.poetry|tool\.flit\.\w+|metadata|options)\]", re.MULTILINE)
 
@@ -48,7 +51,12 @@ def is_importable(path: str) -> bool:
 
 
 def is_installed(path: str) -> bool:
-    """Whether code out of sight may import a file because a project around it, or around its folder, installs it."""
+    """Whether code out of sight may import a file because a project around it, or around its folder, installs it.
+
+    Scripts in folders such as ``examples/mnist`` that are not packages are not installed.
+    """
+    if _SCRIPTS.search(in_project(path)) and not is_in_package(path):
+        return False
     return _is_installed(os.path.dirname(os.path.abspath(path)))
 
 
