@@ -13,6 +13,7 @@ from torchlint.model.program.tensor_forms import TensorForms, compared
 from torchlint.model.program.tensor_methods import REDUCING
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.binding_kinds import BindingKind
+from torchlint.model.syntax.climbing import nearest
 from torchlint.model.syntax.dotted import called_name, dotted_name
 from torchlint.model.training.outputs import Outputs
 from torchlint.model.training.step_places import StepPlace, StepPlaces
@@ -64,8 +65,20 @@ class TruthTests:
             if found is None:
                 continue
             step = self._module.fact(StepPlaces).in_training(statement)
-            if step is not None and self._is_of_step(found) and not self._is_converted(found):
+            if step is None or self._ends_inner_loop(statement, step):
+                continue
+            if self._is_of_step(found) and not self._is_converted(found):
                 yield TruthTest(found, statement, step)
+
+    def _ends_inner_loop(self, statement: cst.CSTNode, step: StepPlace) -> bool:
+        """Whether a test only ends a loop within the step, such as a search: its iterations take longer than a wait."""
+        suite = statement.body if isinstance(statement, cst.If) else None
+        first = suite.body[0] if suite is not None else None
+        only = first.body[0] if isinstance(first, cst.SimpleStatementLine) else first
+        if suite is None or len(suite.body) > 1 or not isinstance(only, cst.Break):
+            return False
+        loop = nearest(self._tree, statement, cst.For, cst.While)
+        return loop is not None and loop is not step.step
 
     def _parts(self, test: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
         """What ``test`` evaluates every time; behind ``and`` what follows a question for a type, or for training.

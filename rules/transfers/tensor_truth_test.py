@@ -30,8 +30,8 @@ class TensorTruthTest(Rule):
 
     Not reported: tests at fewer steps, in evaluation mode, in validation loops and in exception handlers; tests of
     shapes, of `None` and of numbers that were already copied to the host (`loss.item() > limit`, see
-    `host-read-in-loop`); tests behind another condition (`debug and torch.isnan(x).any()`); tensors that may be on the
-    CPU.
+    `host-read-in-loop`); tests behind another condition (`debug and torch.isnan(x).any()`); tests that only end a loop
+    within the step, such as a search (`if loss < limit: break`); tensors that may be on the CPU.
 
     ## Why it is slow
     Python needs the value to choose a branch. The host waits until the GPU has computed it, and queues no kernels
