@@ -7,7 +7,8 @@ import re
 import libcst as cst
 
 from torchlint.model.module import Module
-from torchlint.model.syntax.climbing import climb
+from torchlint.model.program.dispatch import Dispatch
+from torchlint.model.syntax.climbing import climb, nearest
 from torchlint.model.syntax.dotted import called_name, last_name
 from torchlint.model.syntax.scopes import COMPREHENSIONS
 from torchlint.model.training.environments import Environments
@@ -47,12 +48,26 @@ class Decisions:
         statement = self._tree.statement_of(call)
         if self._carrier(call) is not statement:
             return False
+        if isinstance(statement, cst.Return):
+            return self._is_asked_by_callers(statement)
         if isinstance(statement, cst.AugAssign):  # a sum that is checked now and then can be read there
             asked = self._asked(statement.target, statement, step)
             return any(self._module.fact(Iterations).at_every_iteration(use, step) for use in asked)
         bound = self._bound(call, statement) if isinstance(statement, cst.Assign) else []
         names = [node for target in bound for node in self._tree.inside(target, cst.Name)]
         return any(self._asked(name, statement, step) for name in names)
+
+    def _is_asked_by_callers(self, returned: cst.Return) -> bool:
+        """Whether a loop that calls the function of ``returned`` is controlled by what it gets, as to stop early."""
+        function = self._tree.function_of(returned)
+        calls = self._module.fact(Dispatch).callers(function) if isinstance(function, cst.FunctionDef) else ()
+        return any(
+            self._asked(item.target, statement, loop)
+            for call in calls
+            if (loop := nearest(self._tree, call, cst.For, cst.While)) is not None
+            and isinstance(statement := self._tree.parent(call), cst.Assign)
+            for item in statement.targets
+        )
 
     def _bound(self, call: cst.BaseExpression, statement: cst.Assign) -> list[cst.BaseExpression]:
         """The targets that get the number: of ``a, b = x.item(), y.item()`` the one at the place of ``call``."""
