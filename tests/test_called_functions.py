@@ -140,9 +140,14 @@ def test_a_step_that_no_loop_runs_is_left_alone(tmp_path: Path) -> None:
     assert not found(tmp_path, {"engine": engine, "softmax": SOFTMAX, "main": MAIN})["softmax"]
 
 
-def test_a_step_that_nothing_calls_is_one_of_other_code(tmp_path: Path) -> None:
-    engine = ENGINE.replace("self.forward_backward(batch)", "self.show(batch)")
+def test_a_step_that_a_computed_name_may_call_is_one_of_other_code(tmp_path: Path) -> None:
+    engine = ENGINE.replace("self.forward_backward(batch)", "getattr(self, self.mode)(batch)")
     assert len(found(tmp_path, {"engine": engine, "softmax": SOFTMAX, "main": MAIN})["softmax"]) == 1
+
+
+def test_a_step_that_nothing_calls_never_runs(tmp_path: Path) -> None:
+    engine = ENGINE.replace("self.forward_backward(batch)", "self.show(batch)")
+    assert not found(tmp_path, {"engine": engine, "softmax": SOFTMAX, "main": MAIN})["softmax"]
 
 
 CALLED = """\

@@ -23,6 +23,7 @@ import hydra
 @hydra.main("conf")
 def main(cfg):
     agent = hydra.utils.instantiate(cfg.agent)
+    agent.act(0)
 
 
 main()
