@@ -181,6 +181,7 @@ def test_a_method_that_nothing_calls_is_not_reported(tmp_path: Path, others: dic
         {"extra": 'def run(loss, x):\n    return getattr(loss, "masked")(x)\n'},
         {"extra": "def run(loss, name, x):\n    return getattr(loss, name)(x)\n"},
         {"extra": 'def run(loss, name, x):\n    return getattr(loss, f"{name}ed")(x)\n'},
+        {"extra": 'def run(loss, name, x):\n    return getattr(loss, "mask" + name)(x)\n'},
         {"extra": "import fire\nfrom losses import Used\n\nfire.Fire(Used)\n"},
         {"extra": "import inspect\n\n\ndef all_of(loss):\n    return inspect.getmembers(loss)\n"},
     ],

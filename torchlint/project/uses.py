@@ -36,7 +36,7 @@ _REGISTRIES = re.compile(r"\b(?:__subclasses__|__init_subclass__|LightningCLI|js
 _LOADERS = re.compile(r"\b(?:import_module|__import__|load_source|module_from_spec|load_module|run_path|run_module)\b")
 _PICKS = re.compile(r"\b(?:getattr|vars|getmembers)\(|(?<!self)\.__dict__\b")
 #: What follows ``getattr(`` where the name of an attribute is not a literal; what takes all attributes of an object.
-_COMPUTED = re.compile(r"\s*([^\W\d][\w.]*)[^,\n]*,\s*(?![\"'\s])")
+_COMPUTED = re.compile(r"\s*([^\W\d][\w.]*)[^,\n]*,(?!\s*[\"']\w*[\"']\s*[,)])")
 _ALL_ATTRIBUTES = re.compile(r"\b(?:methodcaller|attrgetter|getmembers|dir)\(|(?<!self)\.__dict__\b")
 #: Before a name, that it is none of these modules, in which many functions are called as methods are.
 _OTHERS = "".join(rf"(?<!\b{module}\.)" for module in ("torch", "F", "np", "numpy", "math"))
