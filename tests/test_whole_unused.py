@@ -173,6 +173,13 @@ def test_a_method_that_nothing_calls_is_not_reported(tmp_path: Path, others: dic
     assert _codes_of_method(tmp_path, decorator, **others) == []
 
 
+@pytest.mark.parametrize("extra", ["", "def run(loss, x):\n    return loss.masked(x)\n"])
+def test_a_method_is_known_in_a_class_that_libcst_parses(tmp_path: Path, extra: str) -> None:
+    statement = "y = 1; del y,"  # Python's own tree does not tell it from `del y`
+    found = _codes_of_method(tmp_path, f"{statement}\n    @torch.no_grad()", extra=extra)
+    assert found == (["TL206"] if extra else [])
+
+
 @pytest.mark.parametrize(
     "others",
     [

@@ -139,7 +139,7 @@ class RespawnedWorkers(Rule):
         workers = call.entries("num_workers").values
         if not workers:
             return files.text("num_workers", files.passed(call.node, "num_workers"))
-        return next(filter(None, (files.behind(item, files.count) for item in workers)), "")
+        return files.behind(workers, files.count)
 
     def _value(self, module: Module, workers: cst.BaseExpression, sure: bool) -> str:
         """The value of `persistent_workers`, valid for 0 workers too: there, True raises an error."""

@@ -24,6 +24,7 @@ from torchlint.model.training.purpose import Purposes
 from torchlint.model.training.step_places import StepPlace, StepPlaces
 
 from ._host_tensors import HostTensors
+from ._repetition import keeps_result
 
 #: Attributes of a tensor that are another form of it.
 _FORMS = frozenset({"data", "T", "mT"})
@@ -179,7 +180,7 @@ class KeptOnHost:
 
     def is_conditional(self, call: cst.Call, function: cst.FunctionDef) -> bool:
         """Whether a condition or a cache lets some calls of ``function`` pass by the move."""
-        if any("cache" in self._module.code(item.decorator) for item in function.decorators):
+        if keeps_result(self._module, function):
             return True
         return any(
             child is not above.test and not self._is_of_settings(above.test)

@@ -69,6 +69,8 @@ def _is_run_too(sketch: Sketch, statement: ast.stmt, moved: ast.expr) -> bool:
     if function is None or function.name in _CONSTRUCTORS or name is None:
         return False
     names = {name, *(f"{name}.{method}" for method in RUNNING)}
+    if not any(f"{run.rpartition('.')[2]}(" in sketch.text for run in names):
+        return False
     loops = list(sketch.loops_around(statement))
     return any(
         dotted_name(call.func) in names and list(sketch.loops_around(inner)) == loops

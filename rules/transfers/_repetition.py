@@ -13,7 +13,7 @@ from torchlint.model.program.stores import Stores
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.calls import is_super_call
 from torchlint.model.syntax.climbing import climb
-from torchlint.model.syntax.dotted import called_name, dotted_name
+from torchlint.model.syntax.dotted import called_name, dotted_name, last_name
 from torchlint.model.training.loops import Loops
 from torchlint.model.training.networks import Networks
 from torchlint.model.training.purpose import Purposes
@@ -99,7 +99,7 @@ def _sets_up_once(module: Module, function: cst.FunctionDef) -> bool:
 
 def keeps_result(module: Module, function: cst.FunctionDef) -> bool:
     """Whether a decorator of ``function`` keeps what it returned, as ``functools.cached_property`` does."""
-    return any(_CACHING.search(module.code(item.decorator)) for item in function.decorators)
+    return any(_CACHING.search(last_name(module.callee(item.decorator))) for item in function.decorators)
 
 
 def is_once(module: Module, call: cst.Call) -> bool:

@@ -106,7 +106,7 @@ class BlockingTransfer(Rule):
             yield Note.at(module, copy.written, "the CPU batch is modified after the copy")
         given = [item for loader in copy.loaders for item in module.fact(Pinning).options_of(loader, "pin_memory")]
         files = module.fact(ConfigFiles)
-        yield from (Note(text) for text in dict.fromkeys(files.behind(item, files.true) for item in given) if text)
+        yield from (Note(text) for text in dict.fromkeys(files.behind([item], files.true) for item in given) if text)
 
     def _cause(self, module: Module, copy: BlockingCopy) -> Cause:
         """One cause for all copies in a loop; outside of loops, in a function."""

@@ -318,6 +318,9 @@ def _inner(node: ast.stmt) -> list[ast.stmt]:
 _SIMPLE = frozenset({ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr, ast.Return, ast.Raise, ast.Assert, ast.Delete,
     ast.Pass, ast.Break, ast.Continue, ast.Import, ast.ImportFrom, ast.Global, ast.Nonlocal})  # fmt: skip
 
+#: Expressions that contain no others.
+_LEAVES = frozenset({ast.Name, ast.Constant})
+
 
 def _expressions(statement: ast.stmt) -> Iterator[ast.AST]:
     waiting: list[ast.AST] = [statement]
@@ -325,6 +328,8 @@ def _expressions(statement: ast.stmt) -> Iterator[ast.AST]:
         node = waiting.pop()
         if node is not statement:
             yield node
+            if type(node) in _LEAVES:
+                continue
         parts: list[ast.AST] = []
         for name in node._fields:
             value = getattr(node, name, None)

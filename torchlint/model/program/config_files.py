@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 
 import libcst as cst
@@ -101,19 +101,33 @@ class ConfigFiles(ForestFact):
             return call
         return above if isinstance(above, (cst.Attribute, cst.Subscript)) and above.value is use else None
 
-    def behind(self, node: cst.BaseExpression, fits: Callable[[cst.BaseExpression], bool], depth: int = _DEPTH) -> str:
-        """Where the setting that ``node`` is computed from is written, as a text for a note; empty if in no file.
+    def behind(self, nodes: Iterable[cst.BaseExpression], fits: Callable[[cst.BaseExpression], bool]) -> str:
+        """Where the first setting is written that one of ``nodes`` is computed from, as a text for a note; or empty.
 
         `fits` is `count`, `true` or `cuda`.
         """
+        if not self._endings:
+            return ""
+        seen: dict[cst.CSTNode, int] = {}
+        return next(filter(None, (self._behind(node, fits, _DEPTH, seen) for node in nodes)), "")
+
+    def _behind(
+        self,
+        node: cst.BaseExpression,
+        fits: Callable[[cst.BaseExpression], bool],
+        depth: int,
+        seen: dict[cst.CSTNode, int],
+    ) -> str:
+        """The same for one node. ``seen`` has what was looked at in vain, each with how far."""
         for item in self._forest.tree.nodes_in(node):
-            if not isinstance(item, (cst.Name, cst.Attribute, cst.Subscript, cst.Call)):
+            if not isinstance(item, (cst.Name, cst.Attribute, cst.Subscript, cst.Call)) or seen.get(item, -1) >= depth:
                 continue
-            if fits(item):
+            if item not in seen and fits(item):
                 return self.text(self._name(item), self.values(item))
+            seen[item] = depth
             written = self._forest.fact(Configuration).step(item) if not isinstance(item, cst.Call) else None
             for value in written.values if written is not None and depth > 0 else ():
-                found = self.behind(value, fits, depth - 1) if value is not item else ""
+                found = self._behind(value, fits, depth - 1, seen) if value is not item else ""
                 if found:
                     return found
         return ""

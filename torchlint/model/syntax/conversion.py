@@ -54,6 +54,7 @@ def converted_pieces(text: str, tree: ast.Module, spans: Sequence[tuple[int, int
 class Member:
     """A function or class directly in a class at the top level."""
 
+    start: int  #: offset of its first row in the text
     code: str  #: its rows, with decorators
     convert: Callable[[], tuple[cst.CSTNode, dict[int, tuple[int, int]]]]  #: makes its tree and the offsets in it
 
@@ -63,7 +64,7 @@ def converted_members(text: str) -> list[Member]:
     tree = ast.parse(text)
     conversion = _Conversion(text, {})
     return [
-        Member(conversion.rows_of(inner), partial(conversion.member, inner))
+        Member(conversion.first_offset(inner), conversion.rows_of(inner), partial(conversion.member, inner))
         for statement in tree.body
         if isinstance(statement, ast.ClassDef)
         for inner in statement.body

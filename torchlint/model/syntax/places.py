@@ -66,14 +66,13 @@ class ConvertedPlaces:
     @cached_property
     def _members(self) -> dict[cst.CSTNode, Member]:
         """The functions and classes of the classes in this piece."""
-        mine = [
-            inner
-            for statement in self._tree.body
-            if isinstance(statement, cst.ClassDef)
-            for inner in statement.body.body
-            if isinstance(inner, (cst.FunctionDef, cst.ClassDef))
-        ]
+        mine = _members_of(self._tree)
         return dict(zip(mine, converted_members(self._text), strict=True)) if mine else {}
+
+    def member_at(self, offset: int) -> cst.CSTNode | None:
+        """The function or class, of a class at the top level, whose rows contain a character."""
+        inside = (node for node, item in self._members.items() if item.start <= offset < item.start + len(item.code))
+        return next(inside, None)
 
     def full(self, node: cst.CSTNode, member: cst.CSTNode | None = None) -> cst.CSTNode | None:
         """A node of this piece as libcst parses it, with white space, punctuation and comments; None of others.
@@ -108,10 +107,22 @@ class ConvertedPlaces:
         return Places(self._parsed, self._text)
 
 
+def _members_of(tree: cst.Module) -> list[cst.CSTNode]:
+    """The functions and classes directly in the classes at the top level, in order."""
+    return [
+        inner
+        for statement in tree.body
+        if isinstance(statement, cst.ClassDef)
+        for inner in statement.body.body
+        if isinstance(inner, (cst.FunctionDef, cst.ClassDef))
+    ]
+
+
 class Places:
     """The offsets of the nodes of one piece, from its beginning, which libcst parsed."""
 
     def __init__(self, tree: cst.Module, text: str) -> None:
+        self._tree = tree
         self._spans: Mapping[cst.CSTNode, CodeSpan] = _Wrapper(tree, unsafe_skip_copy=True).resolve(
             ByteSpanPositionProvider
         )
@@ -129,6 +140,11 @@ class Places:
             last = len(self._offsets) - 1  # libcst counts a newline at the end of the text even where there is none
             start, end = self._offsets[start], self._offsets[min(end, last)]
         return start, end
+
+    def member_at(self, offset: int) -> cst.CSTNode | None:
+        """The function or class, of a class at the top level, that contains a character."""
+        spans = ((node, self.get(node) or (0, 0)) for node in _members_of(self._tree))
+        return next((node for node, (start, end) in spans if start <= offset < end), None)
 
     def full(self, node: cst.CSTNode, member: cst.CSTNode | None = None) -> cst.CSTNode | None:
         """A node of this piece; None of others."""

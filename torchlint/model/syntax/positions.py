@@ -30,9 +30,18 @@ class Positions:
         """Where the piece that contains an offset begins."""
         return self._starts[bisect_right(self._starts, offset) - 1]
 
-    def statements_at(self, offset: int) -> Sequence[cst.CSTNode]:
-        """The statements of the piece that contains an offset."""
-        return self._pieces[bisect_right(self._starts, offset) - 1].tree.body
+    def definitions_at(self, offset: int) -> Iterator[cst.FunctionDef | cst.ClassDef]:
+        """The function or class of the top level that contains a character, then the one directly in a class."""
+        piece = self._pieces[bisect_right(self._starts, offset) - 1]
+        places, inside = piece.parsed.places, offset - piece.start
+        for statement in piece.tree.body:
+            if isinstance(statement, (cst.FunctionDef, cst.ClassDef)):
+                start, end = (places.get(statement) or (0, 0)) if len(piece.tree.body) > 1 else (0, len(piece.text))
+                if start <= inside < end:
+                    yield statement
+                    member = places.member_at(inside) if isinstance(statement, cst.ClassDef) else None
+                    if isinstance(member, (cst.FunctionDef, cst.ClassDef)):
+                        yield member
 
     def span(
         self, node: cst.CSTNode, statement: cst.CSTNode | None, member: cst.CSTNode | None = None

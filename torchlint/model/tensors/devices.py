@@ -176,7 +176,7 @@ class Devices(ForestFact):
         if self._prepares_cuda and not self._names_cpu:
             return any("device" in last_name(device) for device in settings)
         files = self._forest.fact(ConfigFiles)
-        return any(files.behind(device, files.cuda) for device in settings)
+        return bool(files.behind(settings, files.cuda))
 
     @property
     def _devices_of_moves(self) -> Iterator[cst.BaseExpression]:

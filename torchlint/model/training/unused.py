@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import libcst as cst
 
 from torchlint.model.module import Module
@@ -28,34 +26,24 @@ class Unused:
 
         Or in a method that nothing calls.
         """
-        statement = self._definition_at(offset, self._module.positions.statements_at(offset))
-        if statement is None:
-            return False
-        if not self._is_used(statement.name.value):
-            return True
-        method = self._definition_at(offset, statement.body.body) if isinstance(statement, cst.ClassDef) else None
-        return isinstance(method, cst.FunctionDef) and not self._is_called(method)
+        return not all(map(self._may_run, self._module.positions.definitions_at(offset)))
 
-    def _definition_at(self, offset: int, statements: Iterable[cst.CSTNode]) -> cst.FunctionDef | cst.ClassDef | None:
-        for statement in statements:
-            if isinstance(statement, (cst.FunctionDef, cst.ClassDef)):
-                start, end = self._module.span(statement)
-                if start <= offset < end:
-                    return statement
-        return None
+    def _may_run(self, definition: cst.FunctionDef | cst.ClassDef) -> bool:
+        owner = self._module.tree.class_of(definition)
+        if owner is None:
+            return self._is_used(definition.name.value)
+        return isinstance(definition, cst.ClassDef) or self._is_called(definition, owner)
 
     def _is_used(self, name: str) -> bool:
         if name not in self._known:
             self._known[name] = self._module.is_used(name)
         return self._known[name]
 
-    def _is_called(self, method: cst.FunctionDef) -> bool:
-        """Whether something may call a method: by its name, or a library that knows its class."""
-        owner = self._module.tree.class_of(method)
+    def _is_called(self, method: cst.FunctionDef, owner: cst.ClassDef) -> bool:
+        """Whether something may call a method of a class: by its name, or a library that knows the class."""
         decorators = (last_name(self._module.callee(item.decorator)) for item in method.decorators)
         return (
-            owner is None
-            or method.name.value in _CALLED_BY_THEM
+            method.name.value in _CALLED_BY_THEM
             or not _PLAIN_DECORATORS.issuperset(decorators)
             or not self._module.definitions.is_known_whole(owner, _BASES)
             or self._module.is_called(method.name.value)
