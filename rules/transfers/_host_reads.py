@@ -19,6 +19,7 @@ from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.dotted import bare, called_name, dotted_name, of_first_item
 from torchlint.model.tensors.devices import Devices
 from torchlint.model.tensors.placement import Placement
+from torchlint.model.training.evaluation import is_of_evaluation
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.host_training import HostTraining
 from torchlint.model.training.iterations import Iterations
@@ -239,7 +240,7 @@ class HostReads:
                 continue
             if body is step and self._module.fact(StepPlaces).only_evaluates(call, step):
                 continue
-            if self._module.fact(StepPlaces).is_of_evaluation(call):
+            if is_of_evaluation(self._module, call):
                 continue
             yield call
             if depth <= 0:

@@ -69,6 +69,8 @@ class HostTensors(ForestFact):
         if binding.kind is BindingKind.FOR:
             sources = [*iterables(self._forest.names, binding.value, binding.path)] if binding.value is not None else []
             return len(sources) == 1 and not sources[0][1] and self.is_on_host(sources[0][0])
+        if isinstance(binding.node, cst.AugAssign):
+            return self.is_on_host(binding.node.target)  # a tensor is changed in place
         if binding.kind not in (BindingKind.ASSIGN, BindingKind.ANNOTATION):
             return False
         if not binding.path:
@@ -97,7 +99,7 @@ class HostTensors(ForestFact):
 
     def _is_made_on_host(self, node: cst.Call) -> bool:
         name = self._forest.name_of(node.func)
-        if any(item.star or (item.keyword is not None and item.keyword.value == "device") for item in node.args):
+        if any(item.star == "**" or (item.keyword is not None and item.keyword.value == "device") for item in node.args):
             return False
         given = [item.value for item in node.args if item.keyword is None]
         if name == "torch.autograd.Variable" or (name in PARAMETER and self.is_of_plain_object(node)):

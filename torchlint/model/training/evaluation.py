@@ -7,6 +7,7 @@ import libcst as cst
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import dotted_name
 from torchlint.model.syntax.parameters import parameters_of
 from torchlint.model.syntax.scopes import unpacked
@@ -143,3 +144,15 @@ class Evaluation(ForestFact):
         package, _, name = value.name.removesuffix(".from_pretrained").rpartition(".")
         is_network = value.kind is Kind.MODULE and not name.startswith(("TF", "Flax")) and "Pipeline" not in name
         return is_network and f"{package}.".startswith(knowledge.EVAL_BY_DEFAULT_PACKAGES)
+
+
+def is_of_evaluation(forest: Forest, node: cst.CSTNode) -> bool:
+    """Whether ``node`` only runs in evaluation mode: in the ``else`` of ``if self.training:``."""
+    for above, child in climb(forest.tree, node):
+        if isinstance(above, cst.FunctionDef):
+            return False
+        if isinstance(above, cst.If) and child is not above.test:
+            test = forest.code(above.test)
+            if test == ("self.training" if child is above.orelse else "not self.training"):
+                return True
+    return False

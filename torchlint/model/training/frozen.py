@@ -8,6 +8,7 @@ from functools import cached_property
 import libcst as cst
 
 from torchlint.model.module import Module
+from torchlint.model.program.options import Options
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.calls import Call
@@ -199,7 +200,13 @@ class Frozen:
             if not (isinstance(target, cst.Attribute) and target.attr.value == "requires_grad") or value is None:
                 continue
             (off if self._is_false(value) else on).extend(self._of_parameters(statement))
-        return off, on
+        return [network for network in off if not self._is_not_run_by_default(network)], on
+
+    def _is_not_run_by_default(self, node: cst.CSTNode) -> bool:
+        """Whether ``node`` is under ``if args.freeze:``, where ``args.freeze`` is off by default."""
+        options = self._module.fact(Options)
+        guards = (item.guard for item in branches(self._module.tree, node))
+        return any(guard is not None and options.is_off(guard.test) for guard in guards)
 
     def _of_parameters(self, node: cst.CSTNode) -> list[cst.BaseExpression]:
         """The networks over all whose parameters the loops around ``node`` go."""

@@ -24,7 +24,7 @@ from torchlint.source.reading import is_notebook
 from torchlint.source.testing import is_test
 
 #: The name of a function that tests what its file defines.
-_OWN_TEST = re.compile(r"_*test(_|$)")
+_OWN_TEST = re.compile(r"_*(test|check)(_|$)")
 #: What reaches functions without naming them.
 _DYNAMIC = frozenset(f"builtins.{name}" for name in ("eval", "exec", "globals", "locals", "vars"))
 _COMMAND_LINES = ("fire", "invoke", "jsonargparse", "defopt", "clize", "plac")
@@ -51,6 +51,7 @@ class Purposes(ForestFact):
         self._dead: dict[cst.CSTNode, list[cst.FunctionDef]] = {}
         self._dead_spans: dict[cst.CSTNode, list[tuple[int, int]]] = {}
         self._files: dict[cst.CSTNode, Purpose] = {}
+        self._own_tests: dict[cst.FunctionDef, bool] = {}
         self._trying: dict[cst.CSTNode, bool] = {}  #: by root of a file whether its main guard tries out networks
 
     def of_file(self, root: cst.CSTNode) -> Purpose:
@@ -135,8 +136,8 @@ class Purposes(ForestFact):
     def is_self_test(self, node: cst.CSTNode) -> bool:
         """Whether ``node`` tries out a network below its definition, under ``if __name__ == "__main__":``.
 
-        Also in a function without parameters, a test by its name, that is only called there. A file is a script if it
-        steps an optimizer, parses arguments or loads weights.
+        Also in a function or method, a test or a check by its name, that is only called there. A file is a script if
+        it steps an optimizer, parses arguments or loads weights.
         """
         function = self._tree.function_of(node)
         if function is not None:
@@ -158,10 +159,14 @@ class Purposes(ForestFact):
         return defines and not any(map(self._is_of_script, self._tree.calls_in(root)))
 
     def _is_own_test(self, function: cst.FunctionDef) -> bool:
-        if not _OWN_TEST.match(function.name.value) or any(parameters_of(function)):
+        name = function.name.value
+        if not _OWN_TEST.match(name) or (name == "test" and any(parameters_of(function))):
             return False
-        calls = self._forest.callers(function).calls
-        return bool(calls) and all(self._tree.function_of(call) is None and self.is_self_test(call) for call in calls)
+        if function not in self._own_tests:
+            self._own_tests[function] = False  # for its own calls
+            calls = self._forest.callers(function).calls
+            self._own_tests[function] = bool(calls) and all(map(self.is_self_test, calls))
+        return self._own_tests[function]
 
     def _is_of_script(self, call: cst.Call) -> bool:
         return is_step(call) or _parses_arguments(call) or self._forest.name_of(call.func) == "torch.load"

@@ -20,6 +20,7 @@ from torchlint.model.syntax.literals import asked_for_none
 from torchlint.model.syntax.nodes import HANDLERS
 from torchlint.model.syntax.parameters import is_static
 from torchlint.model.training.emptiness import has_work
+from torchlint.model.training.evaluation import is_of_evaluation
 from torchlint.model.training.function_words import EVALUATING, USING, words_of
 from torchlint.model.training.grad_mode import GradModes
 from torchlint.model.training.gradients import Gradients
@@ -94,22 +95,11 @@ class StepPlaces(ForestFact):
         """
         found = self.of(node, trained=True) or self._in_forward(node, _CALL_DEPTH)
         if found is None or any(
-            self._infers(place) or self._evaluates(place) or self.is_of_evaluation(place)
+            self._infers(place) or self._evaluates(place) or is_of_evaluation(self._forest, place)
             for place in (node, *found.calls)
         ):
             return None
         return found
-
-    def is_of_evaluation(self, node: cst.CSTNode) -> bool:
-        """Whether ``node`` only runs in evaluation mode: in the ``else`` of ``if self.training:``."""
-        for above, child in climb(self._forest.tree, node):
-            if isinstance(above, cst.FunctionDef):
-                return False
-            if isinstance(above, cst.If) and child is not above.test:
-                test = self._forest.code(above.test)
-                if test == ("self.training" if child is above.orelse else "not self.training"):
-                    return True
-        return False
 
     def _in_forward(self, node: cst.CSTNode, depth: int, inner: cst.FunctionDef | None = None) -> StepPlace | None:
         """The `forward` that runs ``node`` in training; ``inner`` is the last one on the way to its callers."""
@@ -129,6 +119,8 @@ class StepPlaces(ForestFact):
         calls = self._forest.fact(Dispatch).callers(function)
         if calls and all(map(self._forest.fact(Purposes).is_self_test, calls)):
             return None
+        if is_forward:
+            calls = [call for call in calls if not self._is_only_offered(call)]
         if inner is not None and (not calls or (is_forward and depth <= 0)):
             return StepPlace(inner, (), trains=True) if is_forward or self._passes_on(function) else None
         excludes = self._forest.values.branches.excludes  # `sinkhorn(x)` of `def sinkhorn(x, eps=-1)`, where `eps > 0`
@@ -142,6 +134,13 @@ class StepPlaces(ForestFact):
             if found is not None:
                 return StepPlace(found.step, (*found.calls, call), found.trains)
         return None
+
+    def _is_only_offered(self, call: cst.Call) -> bool:
+        """Whether a network runs itself, ``self(x)``, in a method for inference that nobody is seen to call."""
+        function = self._forest.function_of(call)
+        if function is None or not self._forest.names.is_self(call.func) or self._passes_on(function):
+            return False
+        return not self._forest.fact(Dispatch).callers(function)
 
     def _passes_on(self, function: cst.FunctionDef) -> bool:
         """Whether ``function``, which nobody is seen to call, is a part of a network, and not one for inference."""
