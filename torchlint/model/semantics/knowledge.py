@@ -218,7 +218,7 @@ TORCH_LIBRARIES = frozenset(
 )
 
 #: Module classes of torch.nn whose behaviour depends on training or evaluation mode.
-MODE_DEPENDENT = ("Dropout", "BatchNorm", "InstanceNorm", "SyncBatchNorm", "RReLU", "AlphaDropout")
+MODE_DEPENDENT = ("Dropout", "BatchNorm", "SyncBatchNorm", "RReLU", "AlphaDropout")
 #: ... and those that contain such layers or take a faster path in evaluation mode.
 MODE_DEPENDENT_WHOLE = frozenset(
     {

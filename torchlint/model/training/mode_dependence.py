@@ -14,9 +14,10 @@ from torchlint.model.syntax.conditions import branches
 from torchlint.model.syntax.dotted import dotted_name, last_part
 from torchlint.model.syntax.parameters import owner_of
 
-#: Libraries whose functions and modules compute the same in both modes; `smplx` and `pytorch3d` are geometry.
-_WITHOUT_MODE = tuple(
-    f"{library}." for library in "torch builtins math numpy einops functools typing smplx pytorch3d".split()
+#: Libraries whose networks contain batch norm or dropout, as far as it is not known of which class they are.
+_WITH_MODE = knowledge.TORCH_LIBRARIES - {"kornia", "apex"} | frozenset(
+    "efficientnet_pytorch facenet_pytorch pretrainedmodels pytorch_pretrained_bert pytorch_transformers resnest "
+    "segmentation_models_pytorch speechbrain torchaudio torchreid torchvision".split()
 )
 #: Networks whose `features` are convolutions, activations and pooling only; the dropout is in their `classifier`.
 _PLAIN_FEATURES = re.compile(r"torchvision\.models\.(\w+\.)?(alexnet|vgg\d+|squeezenet\w+)")
@@ -115,7 +116,7 @@ class ModeDependence(ForestFact):
             if last_part(name).startswith("dropout"):
                 return True
             is_plain = _PLAIN_FEATURES.fullmatch(name) is not None and self._only_has_features(call)
-            return not is_plain and not name.startswith(_WITHOUT_MODE)
+            return not is_plain and name.partition(".")[0] in _WITH_MODE
         return any(
             self._class_depends(definition, seen, (*made, call))
             if isinstance(definition, cst.ClassDef)
@@ -157,6 +158,8 @@ class ModeDependence(ForestFact):
     def _layer_depends(self, call: cst.Call, name: str, made: tuple[cst.Call, ...]) -> bool:
         """Whether a layer of torch depends on the mode; dropout with a rate of 0 does not."""
         last = last_part(name)
+        if "InstanceNorm" in last:
+            return any(item.keyword is not None and item.keyword.value == "track_running_stats" for item in call.args)
         if last.startswith("Dropout") and call.args and self._is_zero(call.args[0].value, made):
             return False
         depends = name in knowledge.MODE_DEPENDENT_WHOLE or any(word in last for word in knowledge.MODE_DEPENDENT)
