@@ -316,3 +316,36 @@ def test_a_loop_that_trains_a_flow_of_another_file_is_silent(tmp_path: Path, nam
     main = main.replace("    {setup}\n", "")
     files = {"engine": ENGINE, "main": main, "flow": FLOW.replace("{name}", name)}
     assert ("TL301" in codes_of(tmp_path, files)) != is_flow
+
+
+DECOMPOSING = """\
+import torch
+from torch import nn
+
+
+class Solver(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(4096, 4096), nn.ReLU(), nn.Linear(4096, 16))
+
+    def forward(self, x):
+        return vectors_of(self.layers(x).view(-1, 4, 4))
+
+
+def vectors_of(matrices):
+    return {decomposed}
+"""
+
+
+@pytest.mark.parametrize(
+    ("decomposed", "expected"),
+    [
+        ("torch.linalg.eigh(matrices).eigenvectors", []),
+        ("matrices.cholesky()", []),
+        ("matrices.bmm(matrices)", ["TL301"]),
+    ],
+)
+def test_network_that_decomposes_matrices_needs_float32(decomposed: str, expected: list[str], tmp_path: Path) -> None:
+    main = main_of("from solver import Solver", model="Solver().cuda()")
+    files = {"engine": ENGINE, "main": main, "solver": DECOMPOSING.format(decomposed=decomposed)}
+    assert [code for code in codes_of(tmp_path, files) if code == "TL301"] == expected

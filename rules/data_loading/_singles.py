@@ -175,9 +175,10 @@ class Singles:
         )
 
     def _takes_row(self, node: cst.Subscript) -> bool:
-        """``xs[i]``, ``xs[i, :]``, ``xs[i : i + 1]``; not ``xs[:n]``, ``xs[:, :height]``."""
+        """``xs[i]``, ``xs[i, :]``, ``xs[i : i + 1]``; not ``xs[:n]``, ``xs[:, :height]``, ``image[..., [2, 1, 0]]``."""
         return self._takes_one(node) or any(
             isinstance(item.slice, cst.Index)
+            and not isinstance(item.slice.value, (cst.List, cst.Integer))  # channels of one sample
             and not (isinstance(item.slice.value, cst.Tuple) and not item.slice.value.elements)  # `data[()]`: all of it
             for item in node.slice
         )

@@ -99,7 +99,7 @@ class HostTensors(ForestFact):
 
     def _is_made_on_host(self, node: cst.Call) -> bool:
         name = self._forest.name_of(node.func)
-        if any(item.star == "**" or (item.keyword is not None and item.keyword.value == "device") for item in node.args):
+        if any(item.star == "**" for item in node.args) or keyword(node, "device") is not None:
             return False
         given = [item.value for item in node.args if item.keyword is None]
         if name == "torch.autograd.Variable" or (name in PARAMETER and self.is_of_plain_object(node)):

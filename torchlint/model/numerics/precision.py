@@ -19,7 +19,7 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Device, Role
 from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.climbing import nearest
-from torchlint.model.syntax.dotted import dotted_name, last_name
+from torchlint.model.syntax.dotted import called_name, dotted_name, last_name
 from torchlint.model.syntax.scopes import COMPREHENSIONS
 from torchlint.model.tensors.devices import Devices
 from torchlint.model.tensors.new_tensors import NewTensors
@@ -70,7 +70,7 @@ class Precision:
 
     def __init__(self, module: Module) -> None:
         self._module = module
-        self._summing: dict[cst.CSTNode, bool] = {}  #: by file whether it adds up log-determinants
+        self._needing_digits: dict[cst.CSTNode, bool] = {}
 
     @cached_property
     def is_chosen(self) -> bool:
@@ -127,16 +127,13 @@ class Precision:
             and not all(module.fact(Sizes).is_tiny(network) for network in module.fact(Steps).networks(step))
             and not self._trains_linear_layer(step)
             and not any(map(module.fact(PrecisionSettings).concern, module.fact(Steps).networks(step)))
-            and not any(map(self._adds_determinants, module.fact(Steps).networks(step)))
+            and not any(map(self._is_defined_with_digits, module.fact(Steps).networks(step)))
         )
 
-    def _adds_determinants(self, network: cst.BaseExpression) -> bool:
-        """Whether the file that defines a network adds up log-determinants, or solves differential equations."""
+    def _is_defined_with_digits(self, network: cst.BaseExpression) -> bool:
+        """Whether the file that defines a network computes what has too few digits in 16 bits."""
         definition = self._module.value(network).definition
-        root = None if definition is None else self._module.tree.root_of(definition)
-        if root is not None and root not in self._summing:
-            self._summing[root] = _has_sums(self._module.words_of(root))
-        return root is not None and self._summing[root]
+        return definition is not None and self._needs_digits_in(self._module.tree.root_of(definition))
 
     def _trains_linear_layer(self, step: TrainingLoop) -> bool:
         """Whether a step only runs one linear layer of unknown size, such as a classifier of stored features."""
@@ -312,13 +309,23 @@ class Precision:
 
     @cached_property
     def needs_digits(self) -> bool:
-        """Whether the file computes what has too few digits in 16 bits, or no 16-bit version: flows, decompositions."""
+        """Whether the file computes what has too few digits in 16 bits."""
+        return self._needs_digits_in(self._module.root)
+
+    def _needs_digits_in(self, root: cst.CSTNode) -> bool:
+        """Whether a file computes what has too few digits in 16 bits, or no 16-bit version: flows, decompositions."""
+        if root not in self._needing_digits:
+            self._needing_digits[root] = self._finds_digits_in(root)
+        return self._needing_digits[root]
+
+    def _finds_digits_in(self, root: cst.CSTNode) -> bool:
         module = self._module
-        words = module.words_of(module.root) | module.own_imported_names
-        if _has_sums(words):
+        if _has_sums(module.words_of(root) | module.imported_by(root)):
             return True
-        names = (module.name_of(call.func) or "" for call in module.tree.calls_in(module.root))
-        return any(_DECOMPOSITIONS.match(name) for name in names) or any(module.own_methods(*_DECOMPOSING))
+        calls = module.tree.calls_in(root)
+        if any(_DECOMPOSITIONS.match(module.name_of(call.func) or "") for call in calls):
+            return True
+        return any(called_name(call) in _DECOMPOSING and isinstance(call.func, cst.Attribute) for call in calls)
 
     @cached_property
     def defines_kernels(self) -> bool:
