@@ -15,7 +15,9 @@ from torchlint.model.training.environments import Environments
 from torchlint.model.training.iterations import Iterations
 
 #: Calls that check a number in order to act on it.
-_CHECKING = re.compile(r"(^|_)(isnan|isfinite|isinf|is_nan|overflow|early_?stop\w*|stopper|allclose)$|^(step|should_\w+)$")
+_CHECKING = re.compile(
+    r"(^|_)(isnan|isfinite|isinf|is_nan|overflow|early_?stop\w*|stopper|allclose)$|^(step|should_\w+)$"
+)
 #: Calls that take a size, which torch needs on the CPU.
 _SIZED = frozenset(
     "topk kthvalue multinomial zeros ones empty arange linspace rand randn randint randperm eye new_zeros new_ones "

@@ -120,7 +120,7 @@ class StepPlaces(ForestFact):
         if calls and all(map(self._forest.fact(Purposes).is_self_test, calls)):
             return None
         if is_forward:
-            calls = [call for call in calls if not self._is_only_offered(call)]
+            calls = tuple(call for call in calls if not self._is_only_offered(call))
         if inner is not None and (not calls or (is_forward and depth <= 0)):
             return StepPlace(inner, (), trains=True) if is_forward or self._passes_on(function) else None
         excludes = self._forest.values.branches.excludes  # `sinkhorn(x)` of `def sinkhorn(x, eps=-1)`, where `eps > 0`
