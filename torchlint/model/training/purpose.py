@@ -51,7 +51,7 @@ class Purposes(ForestFact):
         self._dead: dict[cst.CSTNode, list[cst.FunctionDef]] = {}
         self._dead_spans: dict[cst.CSTNode, list[tuple[int, int]]] = {}
         self._files: dict[cst.CSTNode, Purpose] = {}
-        self._own_tests: dict[cst.FunctionDef, bool] = {}
+        self._own_tests: CyclicMemo[cst.FunctionDef, bool] = CyclicMemo(False)
         self._trying: dict[cst.CSTNode, bool] = {}  #: by root of a file whether its main guard tries out networks
 
     def of_file(self, root: cst.CSTNode) -> Purpose:
@@ -162,11 +162,11 @@ class Purposes(ForestFact):
         name = function.name.value
         if not _OWN_TEST.match(name) or (name == "test" and any(parameters_of(function))):
             return False
-        if function not in self._own_tests:
-            self._own_tests[function] = False  # for its own calls
-            calls = self._forest.callers(function).calls
-            self._own_tests[function] = bool(calls) and all(map(self.is_self_test, calls))
-        return self._own_tests[function]
+        return self._own_tests.get(function, self._is_called_by_tests)
+
+    def _is_called_by_tests(self, function: cst.FunctionDef) -> bool:
+        calls = self._forest.callers(function).calls
+        return bool(calls) and all(map(self.is_self_test, calls))
 
     def _is_of_script(self, call: cst.Call) -> bool:
         return is_step(call) or _parses_arguments(call) or self._forest.name_of(call.func) == "torch.load"
