@@ -38,7 +38,7 @@ class MissingAutocast(Rule):
     - attacks, whose backward pass only computes the gradient of an input;
     - agents that learn in an environment, because their networks are small;
     - files that need precise results: second derivatives, log-determinants, matrix decompositions, spectra; also
-      networks that are defined in a file with log-determinants, matrix decompositions or spectra.
+      networks whose file adds up log-determinants, or whose forward pass decomposes matrices.
 
     ## Why it is slow
     The tensor cores of a GPU multiply 16-bit numbers faster than 32-bit numbers. 16-bit activations need half the

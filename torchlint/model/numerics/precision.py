@@ -15,11 +15,12 @@ from torchlint.model.numerics.layers import NetworkLayers
 from torchlint.model.numerics.precision_settings import PrecisionSettings
 from torchlint.model.numerics.precision_words import PrecisionWords
 from torchlint.model.numerics.sizes import Sizes
+from torchlint.model.program.dispatch import Dispatch
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Device, Role
 from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.climbing import nearest
-from torchlint.model.syntax.dotted import called_name, dotted_name, last_name
+from torchlint.model.syntax.dotted import dotted_name, last_name
 from torchlint.model.syntax.scopes import COMPREHENSIONS
 from torchlint.model.tensors.devices import Devices
 from torchlint.model.tensors.new_tensors import NewTensors
@@ -56,6 +57,8 @@ _DECOMPOSITIONS = re.compile(
 #: ... and methods of tensors.
 _DECOMPOSING = ("svd", "symeig", "cholesky", "cholesky_solve", "logdet", "slogdet")
 
+#: How many functions a forward pass is followed through.
+_MAX_FUNCTIONS = 200
 #: Of smaller layers, the time goes into launching kernels: 1024 x 1024.
 _LARGE = 1 << 20
 #: How the names of classes end that are one linear layer.
@@ -70,7 +73,7 @@ class Precision:
 
     def __init__(self, module: Module) -> None:
         self._module = module
-        self._needing_digits: dict[cst.CSTNode, bool] = {}
+        self._summing: dict[cst.CSTNode, bool] = {}  #: by file whether it adds up log-determinants
 
     @cached_property
     def is_chosen(self) -> bool:
@@ -127,13 +130,35 @@ class Precision:
             and not all(module.fact(Sizes).is_tiny(network) for network in module.fact(Steps).networks(step))
             and not self._trains_linear_layer(step)
             and not any(map(module.fact(PrecisionSettings).concern, module.fact(Steps).networks(step)))
-            and not any(map(self._is_defined_with_digits, module.fact(Steps).networks(step)))
+            and not any(map(self._adds_determinants, module.fact(Steps).networks(step)))
+            and not self._decomposes(step.forward)
         )
 
-    def _is_defined_with_digits(self, network: cst.BaseExpression) -> bool:
-        """Whether the file that defines a network computes what has too few digits in 16 bits."""
+    def _adds_determinants(self, network: cst.BaseExpression) -> bool:
+        """Whether the file that defines a network adds up log-determinants, or solves differential equations."""
         definition = self._module.value(network).definition
-        return definition is not None and self._needs_digits_in(self._module.tree.root_of(definition))
+        root = None if definition is None else self._module.tree.root_of(definition)
+        if root is not None and root not in self._summing:
+            self._summing[root] = _has_sums(self._module.words_of(root))
+        return root is not None and self._summing[root]
+
+    def _decomposes(self, call: cst.Call) -> bool:
+        """Whether ``call``, or a function that it may run, directly or not, has no 16-bit version on CUDA."""
+        run = self._module.fact(Dispatch).run
+        waiting, seen = [call], set[cst.CSTNode]()
+        for item in waiting:  # grows during the iteration
+            if self._is_decomposition(item):
+                return True
+            for function in run(item) if len(seen) < _MAX_FUNCTIONS else ():
+                if function not in seen:
+                    seen.add(function)
+                    waiting += self._module.tree.calls_in(function.body)
+        return False
+
+    def _is_decomposition(self, call: cst.Call) -> bool:
+        if _DECOMPOSITIONS.match(self._module.name_of(call.func) or ""):
+            return True
+        return isinstance(call.func, cst.Attribute) and call.func.attr.value in _DECOMPOSING
 
     def _trains_linear_layer(self, step: TrainingLoop) -> bool:
         """Whether a step only runs one linear layer of unknown size, such as a classifier of stored features."""
@@ -309,23 +334,11 @@ class Precision:
 
     @cached_property
     def needs_digits(self) -> bool:
-        """Whether the file computes what has too few digits in 16 bits."""
-        return self._needs_digits_in(self._module.root)
-
-    def _needs_digits_in(self, root: cst.CSTNode) -> bool:
-        """Whether a file computes what has too few digits in 16 bits, or no 16-bit version: flows, decompositions."""
-        if root not in self._needing_digits:
-            self._needing_digits[root] = self._finds_digits_in(root)
-        return self._needing_digits[root]
-
-    def _finds_digits_in(self, root: cst.CSTNode) -> bool:
+        """Whether the file computes what has too few digits in 16 bits, or no 16-bit version: flows, decompositions."""
         module = self._module
-        if _has_sums(module.words_of(root) | module.imported_by(root)):
+        if _has_sums(module.words_of(module.root) | module.own_imported_names):
             return True
-        calls = module.tree.calls_in(root)
-        if any(_DECOMPOSITIONS.match(module.name_of(call.func) or "") for call in calls):
-            return True
-        return any(called_name(call) in _DECOMPOSING and isinstance(call.func, cst.Attribute) for call in calls)
+        return any(map(self._is_decomposition, module.tree.calls_in(module.root)))
 
     @cached_property
     def defines_kernels(self) -> bool:
