@@ -57,6 +57,7 @@ _DECOMPOSITIONS = re.compile(
 #: ... and methods of tensors.
 _DECOMPOSING = ("svd", "symeig", "cholesky", "cholesky_solve", "logdet", "slogdet")
 
+_SPECTROGRAMS = ("stft", "istft")
 #: How many functions a forward pass is followed through.
 _MAX_FUNCTIONS = 200
 #: Of smaller layers, the time goes into launching kernels: 1024 x 1024.
@@ -143,11 +144,14 @@ class Precision:
         return root is not None and self._summing[root]
 
     def _decomposes(self, call: cst.Call) -> bool:
-        """Whether ``call``, or a function that it may run, directly or not, has no 16-bit version on CUDA."""
+        """Whether ``call``, or a function that it may run, directly or not, has no 16-bit version on CUDA.
+
+        Spectrograms do not count: they are computed from the data, which is float32.
+        """
         run = self._module.fact(Dispatch).run
         waiting, seen = [call], set[cst.CSTNode]()
         for item in waiting:  # grows during the iteration
-            if self._is_decomposition(item):
+            if self._is_decomposition(item) and last_name(item.func) not in _SPECTROGRAMS:
                 return True
             for function in run(item) if len(seen) < _MAX_FUNCTIONS else ():
                 if function not in seen:
