@@ -347,7 +347,9 @@ def vectors_of(matrices):
         ("torch.stft(matrices.flatten(1), 16)", ["TL301"]),
     ],
 )
-def test_forward_pass_that_decomposes_matrices_needs_float32(decomposed: str, expected: list[str], tmp_path: Path) -> None:
+def test_forward_pass_that_decomposes_matrices_needs_float32(
+    decomposed: str, expected: list[str], tmp_path: Path
+) -> None:
     main = main_of("from solver import Solver", model="Solver().cuda()")
     files = {"engine": ENGINE, "main": main, "solver": DECOMPOSING.format(decomposed=decomposed)}
     assert [code for code in codes_of(tmp_path, files) if code == "TL301"] == expected

@@ -56,10 +56,11 @@ _DECOMPOSITIONS = re.compile(
 )
 #: ... and methods of tensors.
 _DECOMPOSING = ("svd", "symeig", "cholesky", "cholesky_solve", "logdet", "slogdet")
-
+#: Those that take the input of a network, which is float32.
 _SPECTROGRAMS = ("stft", "istft")
 #: How many functions a forward pass is followed through.
 _MAX_FUNCTIONS = 200
+
 #: Of smaller layers, the time goes into launching kernels: 1024 x 1024.
 _LARGE = 1 << 20
 #: How the names of classes end that are one linear layer.
