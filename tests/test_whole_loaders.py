@@ -427,3 +427,36 @@ def test_the_state_of_an_engine_is_a_dictionary_of_different_things(
 def test_the_optimizer_of_an_engine_is_an_item_of_its_state(tmp_path: Path, key: str, expected: list[int]) -> None:
     engine = (STATE_ENGINE % "iterator").replace('"optimizer"', f'"{key}"')
     assert rows_of(tmp_path, {"engine": engine, "main": STATE_MAIN}, "engine", "TL301") == expected
+
+
+OF_CLASS = """\
+import registry
+from torch.utils.data import DataLoader
+
+
+class Loader(DataLoader):
+    {decorator}
+    def of({first}dataset, workers=4, **options):
+        return {made}(dataset, batch_size=64, num_workers=workers, **options)
+"""
+WITH_LOADER = MAIN.replace("from {data} import build_loader", "from data import Loader").replace(
+    "build_loader(Photos())", "Loader.of(Photos(){given})"
+)
+
+
+@pytest.mark.parametrize(
+    ("decorator", "first", "made", "given", "expected"),
+    [
+        ("@classmethod", "cls, ", "cls", "", ["TL102", "TL103"]),
+        ("@staticmethod", "", "DataLoader", "", ["TL102", "TL103"]),
+        ("@classmethod", "cls, ", "cls", ", pin_memory=True", ["TL103"]),
+        ("@classmethod", "cls, ", "cls", ", persistent_workers=True", ["TL102"]),
+        ("@classmethod\n    @registry.with_options", "cls, ", "cls", "", []),
+    ],
+)
+def test_method_of_a_class_of_loaders_passes_options(
+    decorator: str, first: str, made: str, given: str, expected: list[str], tmp_path: Path
+) -> None:
+    main = WITH_LOADER.format(engine="engine", given=given)
+    data = OF_CLASS.format(decorator=decorator, first=first, made=made)
+    assert codes(write(tmp_path, {"data": data, "engine": ENGINE, "main": main}) / "data.py") == expected

@@ -20,7 +20,7 @@ from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.calls import is_super_call
 from torchlint.model.syntax.dotted import dotted_name
 from torchlint.model.syntax.literals import is_constant_name
-from torchlint.model.syntax.parameters import first_parameter, owner_of, parameters_of
+from torchlint.model.syntax.parameters import first_parameter, is_run_as_called, owner_of, parameters_of
 from torchlint.model.syntax.scopes import Binding, unpacked
 from torchlint.model.syntax.tree import Tree
 
@@ -157,7 +157,7 @@ class Written:
         """The calls of ``function``, and whether there are no others."""
         callers = self._definitions.callers(function, self._values)
         calls = list(callers.calls)
-        complete = callers.complete and not function.decorators and not self._does_anything
+        complete = callers.complete and is_run_as_called(function) and not self._does_anything
         if self._tree.function_of(function) is None and self._tree.root_of(function) in self._packaged:
             complete = False
         owner = self._tree.class_of(function)

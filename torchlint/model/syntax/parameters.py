@@ -12,6 +12,8 @@ from torchlint.model.syntax.tree import Tree
 #: Methods that Python gives the class without a decorator.
 _OF_THE_CLASS = frozenset({"__new__", "__init_subclass__", "__class_getitem__"})
 _ACCESSORS = frozenset({"setter", "deleter"})
+#: Decorators by which a function is called as it is written.
+_TRANSPARENT = frozenset("staticmethod classmethod abstractmethod override no_grad inference_mode enable_grad".split())
 
 
 def owner_of(tree: Tree, param: cst.CSTNode) -> cst.FunctionDef | None:
@@ -39,6 +41,13 @@ def first_parameter(function: cst.FunctionDef) -> cst.Param | None:
 def is_static(function: cst.FunctionDef) -> bool:
     """Whether the first parameter of a method is a parameter like the others."""
     return _has_decorator(function, "staticmethod")
+
+
+def is_run_as_called(function: cst.FunctionDef) -> bool:
+    """Whether no decorator may call a function, or pass it other arguments than its callers give."""
+    called = (item.decorator for item in function.decorators)
+    names = (dotted_name(node.func if isinstance(node, cst.Call) else node) for node in called)
+    return all(last_part(name or "") in _TRANSPARENT for name in names)
 
 
 def class_parameter(tree: Tree, param: cst.CSTNode) -> cst.ClassDef | None:
