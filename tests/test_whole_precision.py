@@ -353,3 +353,31 @@ def test_forward_pass_that_decomposes_matrices_needs_float32(
     main = main_of("from solver import Solver", model="Solver().cuda()")
     files = {"engine": ENGINE, "main": main, "solver": DECOMPOSING.format(decomposed=decomposed)}
     assert [code for code in codes_of(tmp_path, files) if code == "TL301"] == expected
+
+
+OF_PARTS = """\
+from torch import nn
+
+
+def build(width):
+    parts = {{}}
+    for name in ("first", "second"):
+        parts[name] = nn.Linear(width, width)
+
+    class Net(nn.Module):
+        def __init__(self, parts):
+            super().__init__()
+            self.first = {first}
+
+        def forward(self, x):
+            return self.first(x)
+
+    return Net(parts)
+"""
+
+
+@pytest.mark.parametrize(("first", "expected"), [('parts["first"]', ["TL301"]), ("nn.Linear(8, 8)", [])])
+def test_network_of_parts_in_a_dictionary_is_of_unknown_size(first: str, expected: list[str], tmp_path: Path) -> None:
+    main = main_of("from net import build", model="build(4096).cuda()")
+    files = {"engine": ENGINE, "main": main, "net": OF_PARTS.format(first=first)}
+    assert [code for code in codes_of(tmp_path, files) if code == "TL301"] == expected

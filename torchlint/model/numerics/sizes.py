@@ -63,7 +63,7 @@ class Sizes(ForestFact):
         for definition in self._forest.definitions.called(call, self._forest.values):
             if isinstance(definition, cst.ClassDef) and self._forest.value(call).kind is Kind.MODULE:
                 given = self._given(call, seen)
-                if given is None or not self._is_seen(definition):
+                if given is None or not self._is_seen(definition) or self._runs_items(definition):
                     return None
                 largest = max(largest, given)
                 for current in self._forest.definitions.lineage(definition):
@@ -91,6 +91,16 @@ class Sizes(ForestFact):
         if knowledge.NO_NETWORK.search(target.attr.value):
             return False  # a loss, which has no layers
         return any(self._forest.methods(target.attr.value))
+
+    def _runs_items(self, definition: cst.ClassDef) -> bool:
+        """Whether a class keeps unknown items and calls them: ``self.first = parts["first"]``."""
+        return any(
+            isinstance(item.value, cst.Subscript)
+            and self._forest.value(item.value).kind is Kind.UNKNOWN
+            and any(self._forest.methods(name))
+            for name, bindings in self._forest.tree.scopes[definition].attributes.items()
+            for item in bindings
+        )
 
     def _is_seen(self, definition: cst.ClassDef) -> bool:
         """Whether all bases of a class are known, and contain no layers of their own."""
