@@ -32,6 +32,9 @@ _MAKING_ARRAYS = frozenset(f"numpy.{name}" for name in ("array", "asarray", "sta
 #: Functions and methods that give a tensor of truth values.
 _ANSWERING = frozenset("all any isnan isinf isfinite eq ne gt lt ge le".split())
 
+#: What gives a number, or a tensor.
+_COMPUTED = (cst.BinaryOperation, cst.AugAssign, cst.Integer, cst.Float)
+
 #: What has a test.
 _TESTS = (cst.If, cst.While, cst.Assert, cst.IfExp, cst.CompIf)
 
@@ -235,12 +238,18 @@ class TruthTests:
         parent = self._tree.parent(name)
         if isinstance(parent, cst.Attribute) and parent.attr.value == "data":
             return self._tensors.is_tensor_of_step(name)
-        if self._tensors.is_asked(name):
+        if self._tensors.is_asked(name) or self._is_sum_of_gradients(name):
             return True
         reached = self._module.values.reaching.of(name)
         return bool(reached) and all(
             item.kind is BindingKind.ASSIGN and not item.path and self._runs(item.value) for item in reached
         )
+
+    def _is_sum_of_gradients(self, name: cst.Name) -> bool:
+        """``total`` after ``total += p.grad.norm() ** 2``, and what is computed from it."""
+        reached = self._module.values.reaching.of(name)
+        computed = all(isinstance(item.value or item.node, _COMPUTED) for item in reached)
+        return bool(reached) and computed and self._tensors.is_of_gradients(name)
 
     def _runs(self, node: cst.CSTNode | None) -> bool:
         """``loss = criterion(...)``."""

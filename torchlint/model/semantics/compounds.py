@@ -97,7 +97,7 @@ def _arithmetic(left: Value, right: Value) -> Value:
     if begins_with_cuda(left):
         return CUDA  # `"cuda:" + str(index)`, `"cuda:%d" % index`
     if left.kind is right.kind and left.kind in (Kind.NUMBER, Kind.STRING, Kind.ARRAY, Kind.SEQUENCE):
-        return Value(left.kind, each=left.each)
+        return Value(left.kind, sure=left.sure and right.sure, each=left.each)
     if Kind.ARRAY in (left.kind, right.kind):
         return Value(Kind.ARRAY)
     return UNKNOWN
