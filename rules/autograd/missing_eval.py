@@ -27,10 +27,11 @@ class MissingEval(Rule):
     Flags inference on a network that this file creates, if nothing in the file may have called `eval()` on it.
     Inference is code without gradients, or a function or loop that only evaluates.
 
-    Not flagged are networks whose layers are all seen to be independent of the mode (dropout with a rate of 0 is), also
-    if `self.training` selects which of their outputs are returned, or a parameter that is always false adds the batch
-    norm. Neither is a forward pass that runs repeatedly on
-    the same input and collects its outputs (Monte Carlo dropout).
+    Not flagged are networks in whose class no layer is known to depend on the mode: dropout with a rate of 0 does not,
+    instance norm without running statistics does not, and layers of unknown libraries are not known to. `self.training`
+    may select which of the outputs are returned, and a parameter that is always false may leave out the batch norm.
+    Neither is a forward pass flagged that runs repeatedly on the same input and collects its outputs (Monte Carlo
+    dropout).
 
     ## Why it is slow
     In training mode, dropout draws random numbers, batch norm computes and stores statistics of each batch, and

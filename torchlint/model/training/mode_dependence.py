@@ -10,6 +10,7 @@ import libcst as cst
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.syntax.calls import keyword
 from torchlint.model.syntax.conditions import branches
 from torchlint.model.syntax.dotted import dotted_name, last_part
 from torchlint.model.syntax.parameters import owner_of
@@ -156,10 +157,11 @@ class ModeDependence(ForestFact):
         return False
 
     def _layer_depends(self, call: cst.Call, name: str, made: tuple[cst.Call, ...]) -> bool:
-        """Whether a layer of torch depends on the mode; dropout with a rate of 0 does not."""
+        """Whether a layer of torch depends on the mode; dropout with a rate of 0 and plain instance norm do not."""
         last = last_part(name)
         if "InstanceNorm" in last:
-            return any(item.keyword is not None and item.keyword.value == "track_running_stats" for item in call.args)
+            tracks = keyword(call, "track_running_stats")
+            return tracks is not None and dotted_name(tracks) != "False"
         if last.startswith("Dropout") and call.args and self._is_zero(call.args[0].value, made):
             return False
         depends = name in knowledge.MODE_DEPENDENT_WHOLE or any(word in last for word in knowledge.MODE_DEPENDENT)
