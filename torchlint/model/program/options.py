@@ -8,6 +8,7 @@ import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.syntax.binding_kinds import BindingKind
+from torchlint.model.syntax.conditions import branches
 
 #: The flags of a program, as absl keeps them.
 _FLAGS = "absl.flags.FLAGS"
@@ -42,6 +43,11 @@ class Options(ForestFact):
         """Whether ``node``, such as ``args.gpu``, reads a switch that is off by default, and nothing else sets."""
         name = self._read_by(node)
         return name is not None and self._parsers.are_off(name, node)
+
+    def leave_out(self, node: cst.CSTNode) -> bool:
+        """Whether ``node`` is under ``if args.gpu:``, where ``args.gpu`` is off by default."""
+        guards = (item.guard for item in branches(self._forest.tree, node))
+        return any(guard is not None and self.is_off(guard.test) for guard in guards)
 
     def _read_by(self, node: cst.CSTNode | None) -> str | None:
         """The name of the option that ``node`` reads; None if the program sets it itself."""

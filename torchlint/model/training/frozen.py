@@ -200,13 +200,8 @@ class Frozen:
             if not (isinstance(target, cst.Attribute) and target.attr.value == "requires_grad") or value is None:
                 continue
             (off if self._is_false(value) else on).extend(self._of_parameters(statement))
-        return [network for network in off if not self._is_not_run_by_default(network)], on
-
-    def _is_not_run_by_default(self, node: cst.CSTNode) -> bool:
-        """Whether ``node`` is under ``if args.freeze:``, where ``args.freeze`` is off by default."""
-        options = self._module.fact(Options)
-        guards = (item.guard for item in branches(self._module.tree, node))
-        return any(guard is not None and options.is_off(guard.test) for guard in guards)
+        leave_out = module.fact(Options).leave_out
+        return [network for network in off if not leave_out(network)], on
 
     def _of_parameters(self, node: cst.CSTNode) -> list[cst.BaseExpression]:
         """The networks over all whose parameters the loops around ``node`` go."""

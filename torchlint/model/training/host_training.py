@@ -10,7 +10,6 @@ from torchlint.model.semantics.knowledge import PARAMETER, Kind
 from torchlint.model.semantics.memo import CyclicMemo
 from torchlint.model.semantics.value import Device
 from torchlint.model.syntax.binding_kinds import BindingKind
-from torchlint.model.syntax.conditions import branches
 from torchlint.model.syntax.dotted import dotted_name
 from torchlint.model.syntax.parameters import parameters_of
 from torchlint.model.tensors.creation import FACTORIES, LEGACY
@@ -89,10 +88,8 @@ class HostTraining(ForestFact):
 
     def _is_off(self, move: Move) -> bool:
         """Whether it is ``if args.gpu: net = net.cuda()``, where ``args.gpu`` is off by default."""
-        return self._forest.value(move.source).kind is Kind.MODULE and any(
-            item.guard is not None and self._forest.fact(Options).is_off(item.guard.test)
-            for item in branches(self._tree, move.call)
-        )
+        is_network = self._forest.value(move.source).kind is Kind.MODULE
+        return is_network and self._forest.fact(Options).leave_out(move.call)
 
     # -- what stays on the CPU
 
