@@ -105,6 +105,8 @@ class Growing:
             return False
         if isinstance(node, (cst.List, cst.Tuple)) or self._calls_target(loop.node):
             return False
+        if 0 < len(self._module.value(node).elements) < _MANY:
+            return False
         text = self._module.code(node)
         if FEW.search(text):
             return False
