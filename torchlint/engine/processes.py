@@ -6,16 +6,21 @@ import os
 import time
 from collections import deque
 from collections.abc import Generator, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from dataclasses import replace
-from multiprocessing.process import BaseProcess
+from multiprocessing import Pipe, Process, parent_process
+from multiprocessing.connection import wait
+from typing import TYPE_CHECKING
 
 from torchlint.engine.results import Request, Result
 from torchlint.engine.work import prepare, run_chunk, run_file
 from torchlint.settings.files import File
 
-#: Below this much text a pool of processes costs more than it brings.
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+    from multiprocessing.connection import Connection
+
+#: Below this much text processes cost more than they bring.
 _SMALL = 64 * 1024
 #: Files that go to a process at once: enough to make the way there cheap, few enough to share the work evenly.
 _CHUNK = 32
@@ -24,94 +29,144 @@ _CHUNK = 32
 def work_on(files: Sequence[File], request: Request, executor: Executor | None) -> Iterator[tuple[int, Result]]:
     """The results of ``files`` by their indices, as they come."""
     workers = _workers(files)
-    if executor is None and workers < 2:
-        yield from ((index, run_file(file, request)) for index, file in enumerate(files))
-        return
-    chunks = deque(_chunks(files, workers))
     if executor is not None:
         request = replace(request, run=time.time_ns())  # a process of the executor may have served an earlier run
+        chunks = [chunk for share in _shares(files, workers) for chunk in share]
         futures = [(chunk, executor.submit(run_chunk, [files[index] for index in chunk], request)) for chunk in chunks]
         for chunk, future in futures:
             yield from zip(chunk, future.result(), strict=True)
-        return
-    while chunks:
-        lost = yield from _run_in_processes(files, chunks, request, workers)
-        yield from _run_alone(files, lost, request)
+    elif workers < 2:
+        yield from ((index, run_file(file, request)) for index, file in enumerate(files))
+    else:
+        shares = _shares(files, workers)
+        while any(shares):
+            lost = yield from _run_in_processes(files, shares, request)
+            yield from _run_alone(files, lost, request)
 
 
-def _chunks(files: Sequence[File], workers: int) -> list[range]:
-    """Files that go to a process at once, neighbours together: what one needs of the project the next one may need too.
+def _shares(files: Sequence[File], workers: int) -> list[deque[range]]:
+    """What each process begins with: neighbours with about the same amount of text, in chunks that go there at once.
 
-    Those with the most text come first, so that no process is left with much work at the end.
+    Neighbours often need the same of the project, which then only one process finds out.
     """
     size = max(1, min(_CHUNK, len(files) // (4 * workers)))
-    chunks = [range(start, min(start + size, len(files))) for start in range(0, len(files), size)]
-    return sorted(chunks, key=lambda chunk: -sum(_size(files[index]) for index in chunk))
+    sizes = [_size(file) for file in files]
+    total = sum(sizes) or 1
+    shares: list[deque[range]] = [deque() for _ in range(workers)]
+    done = 0
+    for start in range(0, len(files), size):
+        chunk = range(start, min(start + size, len(files)))
+        shares[min(done * workers // total, workers - 1)].append(chunk)
+        done += sum(sizes[index] for index in chunk)
+    return shares
+
+
+def _next_chunk(shares: Sequence[deque[range]], own: int) -> range | None:
+    """The next chunk of a process: of its own share; when that is done, the last one of the process with most left."""
+    if shares[own]:
+        return shares[own].popleft()
+    most = max(shares, key=len)
+    return most.pop() if most else None
 
 
 def _run_in_processes(
-    files: Sequence[File], chunks: deque[range], request: Request, workers: int
+    files: Sequence[File], shares: Sequence[deque[range]], request: Request
 ) -> Generator[tuple[int, Result], None, list[int]]:
-    """Work ``chunks`` off until they are done, or a process dies: then the files whose results went with it."""
-    pending: dict[Future[list[Result]], range] = {}
+    """Work ``shares`` off until they are done, or a process dies: then the files whose results went with it."""
     lost: list[int] = []
-    pool = _pool(workers)
+    busy: dict[Connection, tuple[int, range]] = {}
+    workers = [_Worker() for _ in shares]
     try:
-        while (chunks or pending) and not lost:
-            # Only a few ahead, so that a death costs little.
-            while chunks and len(pending) < 2 * workers:
-                chunk = chunks.popleft()
-                try:
-                    pending[pool.submit(run_chunk, [files[index] for index in chunk], request)] = chunk
-                except BrokenProcessPool:
-                    lost += chunk
-                    break
-            for future in wait(pending, return_when=FIRST_COMPLETED).done:
-                chunk = pending.pop(future)
-                try:
-                    results = future.result()
-                except BrokenProcessPool:
+        idle = list(range(len(workers)))
+        while True:
+            for own in idle:
+                chunk = _next_chunk(shares, own) if not lost else None
+                if chunk is not None:
+                    workers[own].begin([files[index] for index in chunk], request)
+                    busy[workers[own].connection] = own, chunk
+            if not busy:
+                break
+            idle = []
+            ready = wait(list(busy))
+            for own, chunk in [busy.pop(connection) for connection in list(busy) if connection in ready]:
+                results = workers[own].results()
+                if results is None:
                     lost += chunk
                 else:
                     yield from zip(chunk, results, strict=True)
-        for future, chunk in pending.items():
-            if future.exception() is None:
-                yield from zip(chunk, future.result(), strict=True)
-            else:
-                lost += chunk
-    except KeyboardInterrupt:  # it may have reached this process alone
-        _terminate(pool)
-        raise
+                    idle.append(own)
     finally:
-        pool.shutdown(cancel_futures=True)
+        for worker in workers:
+            worker.end()
     return sorted(lost)
 
 
 def _run_alone(files: Sequence[File], indices: Sequence[int], request: Request) -> Iterator[tuple[int, Result]]:
     """One file after the other in a process that is replaced when it dies, so that the culprit is known."""
-    remaining = deque(indices)
-    while remaining:
-        with _pool(1) as pool:
-            while remaining:
-                index = remaining.popleft()
-                try:
-                    yield index, pool.submit(run_file, files[index], request).result()
-                except BrokenProcessPool:
-                    path = files[index].path
-                    died = f"{path}: the process that checked this file died; the file was skipped"
-                    yield index, Result(path, errors=(died,))
-                    break
+    worker: _Worker | None = None
+    try:
+        for index in indices:
+            worker = worker or _Worker()
+            worker.begin([files[index]], request)
+            results = worker.results()
+            if results is None:
+                path = files[index].path
+                died = f"{path}: the process that checked this file died; the file was skipped"
+                results = [Result(path, errors=(died,))]
+                worker.end()
+                worker = None
+            yield index, results[0]
+    finally:
+        if worker is not None:
+            worker.end()
 
 
-def _pool(workers: int) -> ProcessPoolExecutor:
-    return ProcessPoolExecutor(workers, initializer=prepare)
+class _Worker:
+    """A process that checks chunks of files, one after the other."""
+
+    def __init__(self) -> None:
+        self.connection, other = Pipe()
+        self._process = Process(target=_serve, args=(other,), daemon=True)
+        self._process.start()
+        other.close()
+        self._is_busy = False
+
+    def begin(self, files: Sequence[File], request: Request) -> None:
+        """Have it check some files; what comes of it, `results` tells."""
+        self._is_busy = True
+        with suppress(OSError):  # it has died, as `results` will tell
+            self.connection.send((files, request))
+
+    def results(self) -> list[Result] | None:
+        """The results of the files that it was given, in order, when they are there; None if it has died."""
+        try:
+            found: list[Result] = self.connection.recv()
+        except (EOFError, OSError):
+            return None
+        self._is_busy = False
+        return found
+
+    def end(self) -> None:
+        """End it, also while it works on something: a file that it is replacing is replaced first."""
+        if self._is_busy:
+            self._process.terminate()
+        else:
+            with suppress(OSError):  # it has died
+                self.connection.send(None)
+        self._process.join()
+        self.connection.close()
 
 
-def _terminate(pool: ProcessPoolExecutor) -> None:
-    """End the processes of a pool, whatever they do; a file that one is replacing is replaced first."""
-    processes: dict[int, BaseProcess] = dict(getattr(pool, "_processes", None) or {})  # not public before Python 3.14
-    for process in processes.values():
-        process.terminate()
+def _serve(connection: Connection) -> None:
+    """What a process does: check the files that come, until None comes or the process that sends them is gone."""
+    prepare()
+    parent = parent_process()
+    assert parent is not None
+    while connection in wait([connection, parent.sentinel]):
+        given: tuple[Sequence[File], Request] | None = connection.recv()
+        if given is None:
+            break
+        connection.send(run_chunk(*given))
 
 
 def _workers(files: Sequence[File]) -> int:
