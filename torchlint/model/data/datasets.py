@@ -235,7 +235,7 @@ class Datasets(ForestFact):
         return first if isinstance(first, cst.Param) else None
 
     def _assigned(self, node: cst.BaseExpression | None) -> cst.BaseExpression | None:
-        """``y.device`` behind ``device``, if that is all that is assigned to it."""
+        """``y.device`` behind ``device``, or ``items[0].device``, if that is all that is assigned to it."""
         assigned = self._forest.values.reaching.assigned(node)
         return assigned if isinstance(assigned, cst.Attribute) else node
 
@@ -258,7 +258,7 @@ class Datasets(ForestFact):
             return device is Device.CUDA
         if value.kind not in (Kind.UNKNOWN, Kind.DEVICE, Kind.NONE):
             return False
-        owner, _, last = (dotted_name(node) or "").lower().rpartition(".")
+        owner, _, last = (dotted_name(self._assigned(node)) or "").lower().rpartition(".")
         if owner and last_part(owner) not in _DEVICE_HOLDERS:
             return False  # `x.device`: where some tensor is
         return last in ("device", "_device", "dev", "gpu", "cuda_device") or last.endswith("_device")

@@ -233,27 +233,26 @@ class GradModes(ForestFact):
                 return around
         modes = {self.of(call) for call in self._calls_reaching(function, node)}
         if not modes:
-            is_off = node is not None or any(self.of(call).is_off for call in self._calls_of_family(function))
+            is_off = node is not None or any(self.of(call).is_off for call in self._calls_of_name(function))
             return GradMode.UNKNOWN if is_off else GradMode.RECORDING
         return modes.pop() if len(modes) == 1 else GradMode.UNKNOWN
 
-    def _calls_of_family(self, function: cst.FunctionDef) -> list[cst.Call]:
-        """The calls of the same method of other classes that are derived from one of the base classes of its class."""
-        owner = self._tree.class_of(function)
-        bases = self._definitions.lineage(owner)[1:] if owner is not None else []
-        if not any(self._definitions.method(base, function.name.value) is not None for base in bases):
-            return []
-        return [
-            call
-            for call in self._tree.calls_named(function.name.value)
-            if isinstance(call.func, cst.Attribute)
-            and any(
-                (other := self._tree.class_of(item)) is not None
-                and not set(bases).isdisjoint(self._definitions.lineage(other))
-                for item in self._definitions.called(call, self._values)
-                if isinstance(item, cst.FunctionDef)
-            )
-        ]
+    def _calls_of_name(self, function: cst.FunctionDef) -> Iterator[cst.Call]:
+        """The calls that may run a method which no call is seen to run: of an object of a class that is not known,
+        or of the same method of other classes that are derived from one of the base classes of its class.
+        """
+        owner, name = self._tree.class_of(function), function.name.value
+        if owner is None:
+            return
+        lineage = self._definitions.lineage(owner)[1:]
+        bases = {base for base in lineage if self._definitions.method(base, name) is not None}
+        for call in self._tree.calls_named(name):
+            if isinstance(call.func, cst.Attribute):
+                run = self._definitions.called(call, self._values)
+                owners = {self._tree.class_of(item) for item in run if isinstance(item, cst.FunctionDef)} - {None}
+                is_of_family = any(other and not bases.isdisjoint(self._definitions.lineage(other)) for other in owners)
+                if is_of_family or not (run or self._values.of(call.func.value) or self._names.resolve(call.func)):
+                    yield call
 
     def manager_mode(self, node: cst.CSTNode) -> GradMode | None:
         """The grad mode that a context manager or decorator sets; None if it leaves it alone."""
