@@ -62,7 +62,19 @@ def at_default(module: Module, call: Call, name: str, default: str) -> AtDefault
         if written is None:
             return None
     places = dict.fromkeys(node for node in (argument.node, written) if node is not None)
-    return AtDefault(name, argument, written, any(module.comment_on(node) for node in places), unset)
+    return AtDefault(name, argument, written, any(_has_comment(module, node, name) for node in places), unset)
+
+
+def _has_comment(module: Module, node: cst.CSTNode, name: str) -> bool:
+    """Whether a comment is on a row of ``node``, or above its statement and names the argument."""
+    if module.comment_on(node):
+        return True
+    row = module.statement_rows(node)[0] - 1
+    while row and (line := module.line(row).strip()).startswith("#"):
+        if name in line:
+            return True
+        row -= 1
+    return False
 
 
 def _optional(call: Call, name: str, default: str) -> Argument | None:

@@ -65,7 +65,8 @@ class SingleProcessDataloader(Rule):
     - The dataset creates CUDA tensors.
     - You are debugging.
 
-    If `num_workers=0` has a comment on its line, it is reported at information level.
+    If `num_workers=0` has a comment on its line, or one above the statement that names the argument, it is reported at
+    information level.
 
     ## References
     - [torch.utils.data: single- and multi-process loading](https://docs.pytorch.org/docs/stable/data.html#single-and-multi-process-data-loading)

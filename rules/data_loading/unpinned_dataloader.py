@@ -64,7 +64,8 @@ class UnpinnedDataloader(Rule):
     - The batches are small.
     - The batch is an object of your own class without a `pin_memory()` method.
 
-    If `pin_memory=False` has a comment on its line, it is reported at information level.
+    If `pin_memory=False` has a comment on its line, or one above the statement that names the argument, it is
+    reported at information level.
 
     ## References
     - [torch.utils.data: memory pinning](https://docs.pytorch.org/docs/stable/data.html#memory-pinning)
