@@ -599,7 +599,7 @@ def get_sampler(process, shape, device="cuda"):
 
     return sample
 """
-CHOOSING = """\
+DRAWN = """\
 import torch
 from drawing import get_sampler
 from processes import Plain, Scaled
@@ -635,5 +635,5 @@ def test_noise_that_methods_of_another_file_make_is_moved(
     tmp_path: Path, name: str, device: str, expected: list[int]
 ) -> None:
     processes = PROCESSES.replace("{name}", name).replace("{device}", device)
-    write(tmp_path, processes=processes, drawing=DRAWING.replace("{name}", name), main=CHOOSING)
+    write(tmp_path, processes=processes, drawing=DRAWING.replace("{name}", name), main=DRAWN)
     assert rows(tmp_path, "drawing", "TL206") == expected
