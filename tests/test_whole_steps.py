@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from whole_program import codes, rows_of, write
+from whole_program import codes, rows, rows_of, write
 
 from torchlint import check_text
 
@@ -425,3 +425,59 @@ def test_a_loss_that_became_a_number_is_not_tested_on_the_gpu(
 ) -> None:
     write(tmp_path, main=TRAINER, search=SEARCH.replace("CONVERTED", converted))
     assert [code for code in codes(tmp_path / "search.py") if code == "TL203"] == expected
+
+
+AVERAGED = """\
+import lightning
+import torch
+import yaml
+from networks import build
+
+
+class Average(torch.nn.Module):
+    def __init__(self, network):
+        super().__init__()
+        self.network = network
+        self.register_buffer("updates", torch.tensor(0))
+
+    def forward(self, network):
+        if self.updates >= 0:
+            self.updates += 1
+
+
+class Model(lightning.LightningModule):
+    def __init__(self, network, use_average=False):
+        super().__init__()
+        self.network, self.use_average = network, use_average
+        self.average = Average(network)
+
+    def training_step(self, batch, index):
+        return self.network(batch).mean()
+
+    def on_train_batch_end(self, *args):
+        if self.use_average:
+            self.average(self)
+
+
+model = build(yaml.safe_load(open("config.yaml")), Model)
+lightning.Trainer(accelerator="gpu").fit(model)
+"""
+
+
+@pytest.mark.parametrize(
+    ("configs", "expected"),
+    [
+        (["use_average: true\n"], [14]),
+        (["use_average: true\n", "model:\n  use_average: true\n", "use_average: false\n"], [14]),
+        (["use_average: false\n"], []),
+        (["average: true\n"], []),
+    ],
+    ids=["on", "mostly on", "off", "another key"],
+)
+def test_a_configuration_file_may_turn_on_a_part_of_a_step(
+    tmp_path: Path, configs: list[str], expected: list[int]
+) -> None:
+    write(tmp_path, main=AVERAGED)
+    for index, text in enumerate(configs):
+        (tmp_path / f"config{index or ''}.yaml").write_text(text, encoding="utf-8")
+    assert rows(tmp_path, "main", "TL203") == expected

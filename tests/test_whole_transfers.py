@@ -563,3 +563,77 @@ def test_a_function_of_another_file_moves_the_network(tmp_path: Path, method: st
     write(tmp_path, keeping=KEEPING.replace("{method}", method), main=SAVED)
     fixes = [item.fix for item in found(tmp_path / "main.py") if item.code == "TL208"]
     assert [fix and fix.applicability.value for fix in fixes] == expected
+
+
+PROCESSES = """\
+import abc
+
+import torch
+
+
+class Process(abc.ABC):
+    @abc.abstractmethod
+    def {name}(self, shape):
+        pass
+
+
+class Plain(Process):
+    def {name}(self, shape):
+        return torch.randn(shape)
+
+
+class Scaled(Process):
+    def __init__(self, scale):
+        self.scale = scale
+
+    def {name}(self, shape):
+        return torch.randn(shape{device}) * self.scale
+"""
+DRAWING = """\
+import torch
+
+
+def get_sampler(process, shape, device="cuda"):
+    def sample(model):
+        return model(process.{name}(shape).to(device))
+
+    return sample
+"""
+DRAWN = """\
+import torch
+from drawing import get_sampler
+from processes import Plain, Scaled
+
+
+def main(name):
+    if name == "plain":
+        process = Plain()
+    elif name == "scaled":
+        process = Scaled(50)
+    else:
+        raise NotImplementedError(name)
+    sample = get_sampler(process, (8, 3, 32, 32))
+    model = torch.nn.Conv2d(3, 3, 3).cuda()
+    for _ in range(10):
+        print(sample(model).mean())
+
+
+if __name__ == "__main__":
+    main("plain")
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "device", "expected"),
+    [
+        ("prior_sampling", "", [6]),
+        ("get_z0", "", [6]),
+        ("prior_sampling", ", device='cuda'", []),
+    ],
+)
+def test_noise_that_methods_of_another_file_make_is_moved(
+    tmp_path: Path, name: str, device: str, expected: list[int]
+) -> None:
+    processes = PROCESSES.replace("{name}", name).replace("{device}", device)
+    write(tmp_path, processes=processes, drawing=DRAWING.replace("{name}", name), main=DRAWN)
+    assert rows(tmp_path, "drawing", "TL206") == expected

@@ -10,6 +10,7 @@ from enum import Enum
 import libcst as cst
 
 from torchlint.model.module import Module
+from torchlint.model.program.autograd_functions import AutogradFunctions
 from torchlint.model.program.dispatch import Dispatch
 from torchlint.model.semantics.iterables import iterables
 from torchlint.model.semantics.knowledge import Kind
@@ -212,7 +213,8 @@ class Collectives:
             return None
         if self._is_decided_by(call):
             return None
-        for function in module.fact(Dispatch).functions(call):
+        own = module.fact(AutogradFunctions).forward(call)
+        for function in module.fact(Dispatch).functions(call) if own is None else (own,):
             if function in seen or module.fact(Gradients).trains(function):
                 continue
             seen.add(function)

@@ -17,7 +17,7 @@ class CollectiveInLoop(Rule):
 
     - `torch.distributed.barrier()` and `accelerator.wait_for_everyone()`;
     - `all_reduce`, `reduce` and `accelerator.gather` of a value on which no gradient and no condition depends, such as
-      a loss for the log, and `all_gather_object`;
+      a loss for the log, also in a `torch.autograd.Function` of the program, and `all_gather_object`;
     - `all_reduce` of the gradient of one parameter, in a loop over all parameters or over those that are trained;
     - `self.log(..., sync_dist=True)` in `training_step` of Lightning, unless `on_step=False`.
 

@@ -21,9 +21,9 @@ class FullPrecisionMatmul(Rule):
     """Float32 matrix products on CUDA run without TF32.
 
     ## What it does
-    Flags the first network that a loop runs on CUDA, if its layers multiply matrices (linear layers, attention) and
-    nothing in the file chooses a precision: no TF32 (allowed or forbidden), no autocast, no half precision, no library
-    that sets them.
+    Flags the first network that a loop runs on CUDA, also by a method of the network that disables gradients
+    (`model.infer_image(image)`), if its layers multiply matrices (linear layers, attention) and nothing in the file
+    chooses a precision: no TF32 (allowed or forbidden), no autocast, no half precision, no library that sets them.
 
     Not flagged are
 

@@ -45,7 +45,9 @@ _MOVE = re.compile(
 _MOVERS = r"\w*(?:cuda|gpu|device|to_|_to|var)\w*"
 _MOVES = re.compile(_MOVERS, re.IGNORECASE)
 #: The names of functions of other files that may make a tensor of sizes.
-MAKERS = re.compile(r"grid|mask|coord|position|hot|noise|window|anchor", re.IGNORECASE)
+MAKERS = re.compile(
+    r"grid|mask|coord|position|hot|noise|window|anchor|prior|latent|gauss|random|kernel|(^|_)z_?[0t]?$", re.IGNORECASE
+)
 #: What is before the name of a factory: a function that is given its result, or a name that is.
 _GIVEN = re.compile(r"\b(\w+)\(+\s*\w+\.\w*$")
 _BINDS = re.compile(r"\b(\w+) *= *\w+\.\w*$")

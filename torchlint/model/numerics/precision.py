@@ -214,9 +214,19 @@ class Precision:
         module = self._module
         if not (module.fact(Loops).around(call) or nearest(module.tree, call, *COMPREHENSIONS)):
             return False
-        if not module.fact(Networks).runs_network(call):
+        if not (module.fact(Networks).runs_network(call) or self._infers(call)):
             return False
         return module.values.object_of(module.function_of(call) or call).kind is not Kind.MODULE
+
+    def _infers(self, call: cst.Call) -> bool:
+        """Whether ``call`` is of a method of a network that runs it without gradients, and without autocast."""
+        module = self._module
+        return module.fact(Networks).infers(call) and not any(
+            module.fact(Autocasts).is_on(inner)
+            for function in module.definitions.called(call, module.values)
+            if isinstance(function, cst.FunctionDef)
+            for inner in module.tree.calls_in(function.body)
+        )
 
     def _is_moved_to_host(self, network: cst.BaseExpression) -> bool:
         """Whether all moves of ``network`` in its file go to the CPU: ``self.net.to(device)``, which is "cpu"."""

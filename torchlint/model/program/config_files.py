@@ -15,7 +15,7 @@ from torchlint.model.program.switches import Switches
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.context import ConfigValue
-from torchlint.model.syntax.dotted import PARTS, base_of
+from torchlint.model.syntax.dotted import PARTS, base_of, last_name
 from torchlint.model.syntax.parameters import owner_of
 
 #: How many names and attributes a setting is followed through.
@@ -52,6 +52,12 @@ class ConfigFiles(ForestFact):
     def true(self, node: cst.BaseExpression) -> bool:
         """Whether ``node`` is a switch that nearly all files of the project set to True."""
         return self._nearly_all([_TRUE.fullmatch(value.text) is not None for value in self.values(node)])
+
+    def turned_on(self, node: cst.Name | cst.Attribute) -> bool:
+        """Whether most files of the project that set the parameter or attribute ``node`` set it to True."""
+        place = self._forest.file_of_root[self._forest.tree.root_of(node)].place
+        values = self._forest.configured(last_name(node), place) if self._endings else ()
+        return 2 * sum(_TRUE.fullmatch(value.text) is not None for value in values) > len(values)
 
     def cuda(self, node: cst.BaseExpression) -> bool:
         """Whether ``node`` is a device that nearly all files of the project set to one of CUDA."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
+from torchlint.model.program.autograd_functions import AutogradFunctions
 from torchlint.model.program.tensor_methods import MAKING, METHODS, SEVERAL, SEVERAL_BY_DIMENSION, SEVERAL_IF_ASKED
 from torchlint.model.semantics.knowledge import GRADIENT_NORMS, NOT_TENSOR, Kind
 from torchlint.model.syntax.binding_kinds import BindingKind
@@ -140,6 +141,10 @@ class TensorForms(ForestFact):
         value = self._forest.value(call)
         if value.kind is Kind.TENSOR and value.sure:
             return True
+        own = self._forest.fact(AutogradFunctions).forward(call)
+        if own is not None:
+            returned = self._forest.definitions.returns(own)
+            return not any(isinstance(item, (cst.Tuple, cst.List)) for item in returned)
         if not isinstance(func, cst.Attribute) or self._forest.definitions.called(call, self._forest.values):
             return False
         if func.attr.value in _DRAWING and self.is_distribution(func.value):

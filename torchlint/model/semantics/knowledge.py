@@ -35,6 +35,7 @@ class Kind(str, Enum):
 
 #: Names under which torch exports the same thing, mapped to the one that rules use.
 CANONICAL = {
+    "torch.torch": "torch",
     "torch.utils.data.dataloader.DataLoader": "torch.utils.data.DataLoader",
     "torch.utils.data.dataset.Dataset": "torch.utils.data.Dataset",
     "torch.utils.data.dataset.IterableDataset": "torch.utils.data.IterableDataset",

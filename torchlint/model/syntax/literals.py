@@ -34,6 +34,11 @@ def is_none(node: cst.CSTNode | None) -> bool:
     return isinstance(node, cst.Name) and node.value == "None"
 
 
+def is_zero(node: cst.CSTNode | None) -> bool:
+    """Whether ``node`` is ``0`` or ``0.0``."""
+    return isinstance(node, (cst.Integer, cst.Float)) and value_of(node) == 0
+
+
 def asked_for_none(test: cst.BaseExpression, operator: type[cst.Is | cst.IsNot]) -> cst.BaseExpression | None:
     """``x`` of ``x is None``, with `cst.Is`, or of ``x is not None``, with `cst.IsNot`; None of other conditions."""
     if not isinstance(test, cst.Comparison) or len(test.comparisons) != 1:

@@ -35,7 +35,7 @@ _PLAIN = frozenset({"staticmethod", "classmethod", "torch.no_grad()"})
 _GRIDS = ("torch.meshgrid", "numpy.meshgrid")
 #: Kinds of values that are not tensors.
 _OTHERS = frozenset({Kind.NUMBER, Kind.STRING, Kind.DTYPE, Kind.NONE})
-#: The maximum number of iterations of a loop that writes to a tensor.
+#: The maximum number of iterations of a loop that writes to a tensor, and of functions that a call may run.
 _FEW = 8
 
 #: The parameters of a function that are given a new tensor, with that.
@@ -71,7 +71,12 @@ class ReturnedTensors(ForestFact):
         if any(item.star for item in call.args):
             return None
         called = self._forest.definitions.called(call, self._forest.values)
-        function = called[0] if len(called) == 1 else None
+        if not called or len(called) > _FEW:
+            return None
+        first = _of_all(self._of_function(call, item, given) for item in called)  # methods of several classes
+        return None if first is None else replace(first, named=True, returned=True)
+
+    def _of_function(self, call: cst.Call, function: cst.CSTNode, given: _Given) -> NewTensor | None:
         if not isinstance(function, cst.FunctionDef) or not self._is_plain(function):
             return None
         new = {
@@ -84,8 +89,7 @@ class ReturnedTensors(ForestFact):
         if len(returned) > MANY:
             return None
         passed_on = frozenset(new)
-        first = _of_all(None if item is None else self._made(item, passed_on) for item in returned)
-        return None if first is None else replace(first, named=True, returned=True)
+        return _of_all(None if item is None else self._made(item, passed_on) for item in returned)
 
     def _is_plain(self, function: cst.FunctionDef) -> bool:
         """Whether a function always makes its result anew, with few operations on tensors."""

@@ -10,6 +10,7 @@ from operator import itemgetter
 import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
+from torchlint.model.program.config_files import ConfigFiles
 from torchlint.model.program.configuration import Configuration
 from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.climbing import climb, nearest
@@ -18,6 +19,7 @@ from torchlint.model.syntax.dotted import base_of, dotted_name, last_name, last_
 from torchlint.model.syntax.exits import ends_with
 from torchlint.model.syntax.literals import is_none
 from torchlint.model.syntax.nodes import HANDLERS
+from torchlint.model.training.asked_names import AskedNames
 from torchlint.model.training.emptiness import has_work
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.intervals import PROCESSES, Intervals
@@ -27,7 +29,8 @@ from torchlint.model.training.loops import Loops, gives_batches, is_backward
 _RARE = re.compile(
     r"verbose|debug|display|print|statistic|diagnostic|\blog\b|log_(freq|every|interval|now|step)|should|do_log|is_log|"
     r"(^|_)rank$|main_process|is_master|master_process|is_main|is_rank|local_rank|"
-    r"(^|_)(step|steps|iter|iters|iteration|epoch|epochs|idx|count|counter|batch_idx)$|^(i|it|n|k|t|j)$",
+    r"(^|_)(step|steps|iter|iters|iteration|epoch|epochs|count|counter|batch_idx)$|^(i|it|n|k|t|j)$|"
+    r"(^|(?<!optimizer)_)idx$",
     re.IGNORECASE,
 )
 #: Names of flags that are only set to look into a program.
@@ -67,6 +70,7 @@ class Iterations(ForestFact):
         self._forest = forest
         self._tree = forest.tree
         self._intervals = forest.fact(Intervals)
+        self._names = forest.fact(AskedNames)
         self._bound: dict[cst.CSTNode, set[str]] = {}
         self._exits: dict[cst.IndentedBlock, cst.If | None] = {}
 
@@ -139,6 +143,8 @@ class Iterations(ForestFact):
                 continue  # `losses[i] is not None`
             if isinstance(node, cst.Name) and self._asked(node) in _TYPE_QUESTIONS:
                 continue  # `hasattr(t, "item")`, although `t` often counts steps
+            if isinstance(node, cst.Name) and (self._names.is_weight(node) or self._names.is_key(node, step)):
+                continue
             if _RARE.search(node.value if isinstance(node, cst.Name) else node.attr.value):
                 if isinstance(node, cst.Name) and self._is_library(node):
                     continue
@@ -233,13 +239,14 @@ class Iterations(ForestFact):
     def _is_off(self, test: cst.BaseExpression, *, or_option: bool) -> bool:
         """Whether a condition reads a setting that the program sets to ``False``, at least by default.
 
+        The configuration files of the program may turn it on.
         Without ``or_option``, a switch of the command line that adds a part to the training may be on.
         """
         if isinstance(test, cst.BooleanOperation) and isinstance(test.operator, cst.And):
             return any(self._is_off(side, or_option=or_option) for side in (test.left, test.right))
         if not isinstance(test, (cst.Name, cst.Attribute)) or (not or_option and self._is_option(test)):
             return False
-        return self._is_always(test, "False")
+        return self._is_always(test, "False") and not self._forest.fact(ConfigFiles).turned_on(test)
 
     def _is_always(self, test: cst.BaseExpression, value: str) -> bool:
         """Whether a condition is a setting that the program gives no value but this one."""

@@ -18,6 +18,8 @@ from torchlint.model.training.function_words import may_run_network
 from torchlint.model.training.grad_mode import GradModes
 from torchlint.model.training.loops import is_backward, is_step
 
+#: Libraries of networks whose methods switch gradients off: ``encode``, ``decode``.
+_RECORDING_NOTHING = ("sentence_transformers", "vocos")
 #: Modules that contain no networks, only functions and classes.
 _LIBRARIES = frozenset({"torch", "builtins", "numpy", "math", "os", "time", "random", "re", "json", "logging"})
 _DATA_PARALLEL = "torch.nn.parallel.data_parallel"
@@ -71,11 +73,22 @@ class Networks(ForestFact):
         is_method = isinstance(node.func, cst.Attribute) and node.func.attr.value == "forward"
         if func is node.func or is_method or self._is_parallel(node):
             return self.is_forward(node)
-        if self._forest.imports("sentence_transformers"):
-            return False  # its ``encode`` records nothing
-        return not any(
-            self._forest.fact(GradModes).disables(item)
-            for item in self._forest.definitions.called(node, self._forest.values)
+        if any(map(self._forest.imports, _RECORDING_NOTHING)):
+            return False
+        return not self._disables_gradients(node)
+
+    def _disables_gradients(self, node: cst.Call) -> bool:
+        disables = self._forest.fact(GradModes).disables
+        return any(map(disables, self._forest.definitions.called(node, self._forest.values)))
+
+    def infers(self, node: cst.Call) -> bool:
+        """Whether ``node`` is of a method of a network that runs it without gradients: ``model.infer_image(x)``."""
+        network = self.network_of(node)
+        return (
+            network is not node.func
+            and self._forest.value(network).kind is Kind.MODULE
+            and self._disables_gradients(node)
+            and self.is_seen_to_run(node)
         )
 
     def _needs_nothing(self, node: cst.Call) -> bool:

@@ -21,7 +21,7 @@ from torchlint.model.syntax.nodes import HANDLERS
 from torchlint.model.syntax.parameters import is_static
 from torchlint.model.training.emptiness import has_work
 from torchlint.model.training.evaluation import is_of_evaluation
-from torchlint.model.training.function_words import EVALUATING, USING, words_of
+from torchlint.model.training.forward_callers import ForwardCallers
 from torchlint.model.training.grad_mode import GradModes
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.iterations import Iterations
@@ -120,9 +120,10 @@ class StepPlaces(ForestFact):
         if calls and all(map(self._forest.fact(Purposes).is_self_test, calls)):
             return None
         if is_forward:
-            calls = tuple(call for call in calls if not self._is_only_offered(call))
+            calls = self._forest.fact(ForwardCallers).of(function)
         if inner is not None and (not calls or (is_forward and depth <= 0)):
-            return StepPlace(inner, (), trains=True) if is_forward or self._passes_on(function) else None
+            passes_on = is_forward or self._forest.fact(ForwardCallers).passes_on(function)
+            return StepPlace(inner, (), trains=True) if passes_on else None
         excludes = self._forest.values.branches.excludes  # `sinkhorn(x)` of `def sinkhorn(x, eps=-1)`, where `eps > 0`
         running = [call for call in calls if not excludes(call, function, node)]
         if inner is not None and any(map(self._trains_on_all_data, running)):
@@ -134,22 +135,6 @@ class StepPlaces(ForestFact):
             if found is not None:
                 return StepPlace(found.step, (*found.calls, call), found.trains)
         return None
-
-    def _is_only_offered(self, call: cst.Call) -> bool:
-        """Whether a network runs itself, ``self(x)``, in a method for inference that nobody is seen to call."""
-        function = self._forest.function_of(call)
-        if function is None or not self._forest.names.is_self(call.func) or self._passes_on(function):
-            return False
-        return not self._forest.fact(Dispatch).callers(function)
-
-    def _passes_on(self, function: cst.FunctionDef) -> bool:
-        """Whether ``function``, which nobody is seen to call, is a part of a network, and not one for inference."""
-        if words_of(function.name.value) & (EVALUATING | USING):
-            return False
-        owner = self._forest.tree.class_of(function)
-        if owner is None:
-            return self._forest.function_of(function) is not None  # given to `checkpoint`
-        return self._forest.values.instance(owner).kind in (Kind.MODULE, Kind.LOSS)
 
     def _trains_on_all_data(self, call: cst.Call) -> bool:
         """Whether a network that ``call`` runs is trained with its output once per epoch: a step on all data."""
