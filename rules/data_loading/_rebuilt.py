@@ -39,6 +39,8 @@ _SAMPLERS = re.compile(
 _READERS = re.compile(
     r"(^|\.)(len|print|isinstance|DataLoader|enumerate|zip|sum|min|max|sorted|info|debug|format|str|repr)$"
 )
+#: Attributes of a dataset that are texts or numbers by their names: what gets one cannot change the dataset.
+_TEXTS = re.compile(r"(^|_)(path|root|dir(ectory)?|folder|file_?name|name|mode|split|size|length)$|^(num|n|is|has)_")
 #: Calls whose numbers a loop counts.
 _COUNTS = ("range", "trange")
 _MAX_CALLERS = 8
@@ -207,11 +209,21 @@ class RebuiltLoaders:
         """Whether something in ``loop`` may change the dataset, which a loader with workers would not see."""
         text = dotted_name(data)
         for call in self._tree.calls_in(loop):
-            if call is not loader.node and any(self._is_part(item.value, text) for item in call.args):
+            given = [item.value for item in call.args if self._is_part(item.value, text)]
+            if call is not loader.node and not all(map(self._is_immutable, given)):
                 name = self._module.name_of(call.func) or dotted_name(call.func) or ""
                 if not _READERS.search(name) and not _SAMPLERS.fullmatch(name):
                     return True
         return self._sets(data, loop)
+
+    def _is_immutable(self, node: cst.BaseExpression) -> bool:
+        """Whether ``node`` is an attribute with a text or a number: ``dataset.path``."""
+        if not isinstance(node, cst.Attribute):
+            return False
+        kind = self._module.value(node).kind
+        return kind in (Kind.NUMBER, Kind.STRING) or (
+            kind is Kind.UNKNOWN and _TEXTS.search(node.attr.value) is not None
+        )
 
     def _sets(self, data: cst.BaseExpression, place: cst.CSTNode) -> bool:
         """Whether code in ``place`` sets a part of the dataset, or calls a method of it that may."""

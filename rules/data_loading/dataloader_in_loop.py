@@ -21,7 +21,8 @@ class DataloaderInLoop(Rule):
     every n-th epoch, or only if a setting asks for it. All arguments must be the same at every epoch:
 
     - nothing in the loop assigns the variables and attributes in them;
-    - the dataset is a variable or an attribute, and no statement of the loop changes it;
+    - the dataset is a variable or an attribute, and no statement of the loop changes it: a function that gets the
+      dataset may, but not one that gets a text or a number of it, such as `photos.path`;
     - the loop creates no network and no optimizer, so that its iterations are not separate experiments.
 
     Loaders without workers are not flagged: such a loader costs microseconds.

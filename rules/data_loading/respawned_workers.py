@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     import libcst as cst
 
     from torchlint.model.module import Module
-    from torchlint.model.syntax.calls import Argument, Call
+    from torchlint.model.syntax.calls import Call
 
 
 class RespawnedWorkers(Rule):
@@ -20,8 +20,10 @@ class RespawnedWorkers(Rule):
     Flags a `torch.utils.data.DataLoader` with worker processes and without `persistent_workers`, or with
     `persistent_workers=False`, if the program iterates over it more than once: in a loop over epochs, in a validation
     after each epoch, in a Lightning trainer or an ignite engine with several epochs. So does `next(iter(loader))` in a
-    loop, or in a function that a loop calls. A new iterator after `except StopIteration` does not count if the dataset
-    repeats itself (`while True`), so that no iteration over the loader ends.
+    loop, or in a function that a loop calls, and a loop that always breaks after one batch. A new iterator after
+    `except StopIteration` does not count if the dataset repeats itself (`while True`), so that no iteration over the
+    loader ends. The False may also be a constant or the default of a parameter. It does not count if the command line,
+    or code that torchlint cannot see, may override it.
 
     A Lightning trainer counts unless `max_epochs` is known to be 1, or `max_steps`, `max_time` or `fast_dev_run` is
     set. For `Trainer(**config["trainer"])`, the YAML, JSON and TOML files of the project must set `max_epochs`. For
@@ -71,7 +73,7 @@ class RespawnedWorkers(Rule):
     - Host memory is short, and many loaders exist at the same time.
     - An epoch takes so long that the start of the workers does not matter.
 
-    If `persistent_workers=False` has a comment on its line, the finding has no fix.
+    If `persistent_workers=False` has a comment on its line, or is defined outside of the call, the finding has no fix.
 
     ## References
     - [torch.utils.data.DataLoader](https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.DataLoader)
@@ -92,12 +94,13 @@ class RespawnedWorkers(Rule):
         from torchlint.model.data.loaders import Loaders
 
         from ._dataset_changes import DatasetChanges
+        from ._defaults import at_default
         from ._epochs import Epochs
         from ._workers import Workers, passed
 
         for call in module.fact(Loaders).within(module.root):
-            persistent = call.argument("persistent_workers")
-            is_off = persistent.literal() == "False"
+            found = at_default(module, call, "persistent_workers", "False")
+            is_off = found is not None and not found.absent
             known = passed(module, call)
             if known is Workers.UNKNOWN or not (is_off or self._is_absent(module, call)):
                 continue
@@ -106,11 +109,11 @@ class RespawnedWorkers(Rule):
             again = module.fact(Epochs).repetition(call)
             if again is None or module.fact(DatasetChanges).between(call, again) is not None:
                 continue
-            deliberate = persistent.node is not None and module.comment_on(persistent.node)
+            is_fixed = found is None or not (found.deliberate or found.is_elsewhere)
             origin = "" if known is Workers.SOME else self._origin(module, call)
             is_hook = again in module.tree.functions
             text = "Lightning iterates over the loader" if is_hook else "this loader is iterated over repeatedly"
-            notes = (Note.at(module, again, text),)
+            notes = (Note.at(module, again, text), *(found.notes(module, "False") if found is not None else ()))
             yield self.diagnostic(
                 module,
                 call.node,
@@ -118,7 +121,7 @@ class RespawnedWorkers(Rule):
                 " restarts its worker processes at every epoch",
                 label=f"`persistent_workers` {'is' if is_off else 'defaults to'} False",
                 notes=(*notes, Note(origin)) if origin else notes,
-                fix=None if deliberate else self._fix(module, call, persistent, known is Workers.SOME),
+                fix=self._fix(module, call, known is Workers.SOME) if is_fixed else None,
             )
 
     def _is_absent(self, module: Module, call: Call) -> bool:
@@ -150,8 +153,8 @@ class RespawnedWorkers(Rule):
         simple = isinstance(workers, (cst.Name, cst.Attribute, cst.Subscript, cst.Call, cst.Integer))
         return f"{module.code(workers)} > 0" if simple else f"({module.code(workers)}) > 0"
 
-    def _fix(self, module: Module, call: Call, persistent: Argument, sure: bool) -> Fix | None:
-        workers = call.argument("num_workers")
+    def _fix(self, module: Module, call: Call, sure: bool) -> Fix | None:
+        persistent, workers = call.argument("persistent_workers"), call.argument("num_workers")
         value = self._value(module, workers.value, sure) if workers.value is not None else ""
         if not value or "\n" in value or (workers.node is None and value != "True"):
             return None  # the names in a dictionary may not be known here

@@ -23,9 +23,11 @@ class SingleProcessDataloader(Rule):
     in a program that uses CUDA, or are copied to a CUDA device. The 0 may also be a constant, an attribute of a
     configuration class, the default of a parameter or an entry of `**options`. It does not count if the command line,
     or code that torchlint cannot see, may override it. If the program reads the number by a key
-    (`config["num_workers"]`), the YAML, JSON and TOML files of the project decide. A dataset that is seen to take its
-    items from memory is not flagged, unless the collate function reads files. It may pass them to a transform of the
-    program that computes little, such as a rotation of points. If it takes them from another dataset
+    (`config["num_workers"]`), the YAML, JSON and TOML files of the project decide.
+
+    A dataset that is seen to take its items from memory is not flagged, unless the collate function reads files. The
+    dataset may be a list of items of another one (`items.append(photos[index])`). It may pass its items to a transform
+    of the program that computes little, such as a rotation of points. If it takes them from another dataset
     (`self.photos[index]`), that one decides. The `DataLoader` of PyG and that of MONAI count as torch's. A dataset of
     PyG is not flagged, unless a class of the program loads its items.
 

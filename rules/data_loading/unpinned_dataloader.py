@@ -26,6 +26,7 @@ class UnpinnedDataloader(Rule):
 
     - if the copied tensor is computed from the batch or converted to another dtype, because such a tensor is never
       pinned;
+    - if its dataset is a list, and the loop that fills it computes on a CUDA device and copies nothing back;
     - if its collate function returns objects of a class of the program without a `pin_memory()` method, which a loader
       does not pin, or tuples or lists whose first element is one;
     - if only its labels are copied, which are small, or graphs of DGL, which a loader does not pin, and what comes

@@ -204,11 +204,13 @@ class BatchParts(ForestFact):
         """Whether an index takes a part, and copies nothing: of a tensor, numbers and slices do."""
         if self._forest.value(node.value).kind is Kind.BATCH or self._is_kept_under_key(node):
             return True
-        indices = [item.slice.value for item in node.slice if isinstance(item.slice, cst.Index)]
-        return all(
-            isinstance(index, (cst.SimpleString, cst.Integer, cst.UnaryOperation, cst.Ellipsis))
-            or self._forest.value(index).kind in (Kind.NUMBER, Kind.STRING, Kind.NONE)
-            for index in indices
+        return all(self._is_key(item) for item in node.slice if isinstance(item.slice, cst.Index))
+
+    def _is_key(self, item: cst.SubscriptElement) -> bool:
+        """Whether an index takes one part, and copies nothing: a number, a string or ``...``."""
+        index = item.slice.value if isinstance(item.slice, cst.Index) else None
+        return isinstance(index, (cst.SimpleString, cst.Integer, cst.UnaryOperation, cst.Ellipsis)) or (
+            index is not None and self._forest.value(index).kind in (Kind.NUMBER, Kind.STRING, Kind.NONE)
         )
 
     def _is_kept_under_key(self, node: cst.Subscript) -> bool:
@@ -248,11 +250,13 @@ class BatchParts(ForestFact):
         return call.func.attr.value in _SAME_MEMORY and self._is_part(call.func.value, (), depth, all_paths=all_paths)
 
     def _is_whole(self, node: cst.BaseExpression) -> bool:
-        """Whether ``node`` is a part of a batch as it is: a variable, or an element of a list of parts."""
+        """Whether ``node`` is a part of a batch as it is: a variable, ``batch["image"]``, an element of a list."""
         held = unwrapped(self._forest, node)
-        return isinstance(held, cst.Name) or (
-            isinstance(held, cst.Subscript) and self._forest.value(held.value).kind is Kind.SEQUENCE
-        )
+        if not isinstance(held, cst.Subscript):
+            return isinstance(held, cst.Name)
+        kind = self._forest.value(held.value).kind
+        is_one = len(held.slice) == 1 and self._is_key(held.slice[0])
+        return kind is Kind.SEQUENCE or (kind is Kind.BATCH and is_one)
 
     def _is_optional(self, binding: Binding) -> bool:
         """``images = images.half()`` or ``images, labels = mixup(images, labels)`` under a condition."""
@@ -268,7 +272,9 @@ class BatchParts(ForestFact):
 
 
 def unwrapped(forest: Forest, node: cst.BaseExpression) -> cst.BaseExpression:
-    """``x`` of ``Variable(x)``, which is ``x``; any other expression as it is."""
-    if isinstance(node, cst.Call) and node.args and forest.name_of(node.func) == "torch.autograd.Variable":
-        return node.args[0].value
-    return node
+    """``x`` of ``Variable(x)`` or ``torch.as_tensor(x)``, which is ``x`` if that is a tensor; others as they are."""
+    if not isinstance(node, cst.Call) or not node.args:
+        return node
+    name = forest.name_of(node.func)
+    is_same = name == "torch.autograd.Variable" or (name == "torch.as_tensor" and len(node.args) == 1)
+    return node.args[0].value if is_same else node

@@ -14,7 +14,8 @@ from torchlint.model.semantics.moves import device_of, moved_to
 from torchlint.model.semantics.value import Device, named_device
 from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.calls import Call, keyword
-from torchlint.model.syntax.dotted import dotted_name, last_part
+from torchlint.model.syntax.climbing import nearest
+from torchlint.model.syntax.dotted import called_name, dotted_name, last_part
 from torchlint.model.syntax.literals import is_none
 
 #: Methods of a dataset that run once per item or batch.
@@ -132,7 +133,7 @@ class Datasets(ForestFact):
             for binding in self._forest.names.bindings(node):
                 if binding.kind is BindingKind.ASSIGN and binding.value is not None and not binding.path:
                     yield from self._callables(binding.value, depth - 1)
-            for step in self._appended_to(node):
+            for step in self.appended_to(node):
                 yield from self._callables(step, depth - 1)
         elif isinstance(node, cst.Call):
             for argument in node.args:
@@ -142,7 +143,7 @@ class Datasets(ForestFact):
                 elif argument.keyword is None:
                     yield from self._callables(argument.value, depth - 1)
 
-    def _appended_to(self, name: cst.Name) -> Iterator[cst.BaseExpression]:
+    def appended_to(self, name: cst.Name) -> Iterator[cst.BaseExpression]:
         """What is appended to a list: the transforms of ``steps.append(Crop())`` before ``Compose(steps)``."""
         variable = self._forest.names.variable(name)
         for call in self._tree.calls_named("append") if variable is not None else ():
@@ -289,6 +290,8 @@ class Datasets(ForestFact):
 
     def on_cuda(self, dataset: cst.BaseExpression | None) -> bool:
         """Whether the dataset contains or creates CUDA tensors, or gets a device for that."""
+        if isinstance(dataset, cst.Name) and any(map(self._is_made_with_cuda, self.appended_to(dataset))):
+            return True
         value = self._forest.value(dataset)
         for origin in self.constructions(dataset):
             for argument in origin.args:
@@ -308,6 +311,12 @@ class Datasets(ForestFact):
         if any(self.cuda_work(function, ItemRole.TRANSFORM) for function in called):
             return True
         return value.device is Device.CUDA
+
+    def _is_made_with_cuda(self, item: cst.BaseExpression) -> bool:
+        """Whether the loop that appends ``item`` to a list computes on a CUDA device, and copies nothing back."""
+        loop = nearest(self._tree, item, cst.For, cst.While)
+        calls = self._tree.calls_in(loop.body) if isinstance(loop, (cst.For, cst.While)) else ()
+        return any(map(self.uses_cuda, calls)) and not any(called_name(call) == "cpu" for call in calls)
 
     def _holds_cuda(self, node: cst.BaseExpression) -> bool:
         """Whether an argument of a dataset's constructor is a CUDA tensor, or may be a list of them.

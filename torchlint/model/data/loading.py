@@ -11,12 +11,13 @@ from typing import TypeVar
 
 import libcst as cst
 
-from torchlint.model.data.batch_parts import BatchParts
+from torchlint.model.data.batch_parts import BatchParts, unwrapped
 from torchlint.model.data.datasets import CudaWork, Datasets, ItemRole
 from torchlint.model.data.host_data import HostData
 from torchlint.model.data.lightning import FITS, Lightning
 from torchlint.model.data.loaders import Loaders
 from torchlint.model.data.memory import Memory
+from torchlint.model.data.previews import is_preview
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.program.dispatch import Dispatch
 from torchlint.model.semantics.knowledge import Kind
@@ -72,26 +73,8 @@ class Loading(ForestFact):
     def _find_consumers(self, loader: Call) -> Iterator[Consumer]:
         if not self._forest.fact(Purposes).is_test(loader.node):
             for node in self._consuming_places.get(loader.node, ()):
-                if not self._is_preview(node):
+                if not is_preview(self._forest, node):
                     yield self._consumer(loader.node, node)
-
-    def _is_preview(self, node: cst.CSTNode) -> bool:
-        """Whether it takes one batch and no more: `next(iter(loader))` once, or a loop that always breaks."""
-        if isinstance(node, cst.For):
-            last = node.body.body[-1] if isinstance(node.body, cst.IndentedBlock) and node.body.body else None
-            return isinstance(last, cst.SimpleStatementLine) and isinstance(last.body[-1], cst.Break)
-        if not isinstance(node, cst.Call) or not node.args or self._forest.name_of(node.func) != "builtins.next":
-            return False
-        iterator = node.args[0].value
-        fresh = isinstance(iterator, cst.Call) and self._forest.name_of(iterator.func) in (
-            "builtins.iter",
-            "builtins.enumerate",
-        )
-        function = self._forest.function_of(node)
-        return fresh and not any(
-            self._forest.fact(Loops).around(place)
-            for place in (node, *(self._forest.callers(function).calls if function is not None else ()))
-        )
 
     def feeds_network(self, loader: Call) -> Consumer | None:
         """The place where the batches of ``loader`` are run through a network, None if the file shows none."""
@@ -229,7 +212,7 @@ class Loading(ForestFact):
             if attr in ("to", "cuda", "type"):
                 parts = self._forest.fact(BatchParts)
                 origins = batch_origins(self._forest.value(func.value)) or self.given_to_network(func.value)
-                origins = origins or parts.given(func.value)
+                origins = origins or parts.given(func.value) or self._tensors_of(func.value)
                 moved = bool(origins) and self._forest.fact(Devices).is_move_to_cuda(call)
                 return origins if moved and parts.may_be_part(func.value) else nothing
             if attr == "copy_" and call.args and self._forest.value(func.value).device is Device.CUDA:
@@ -254,6 +237,18 @@ class Loading(ForestFact):
                 value = self._forest.value(call.args[0].value)
                 return value.origins if value.kind is Kind.LOADER else nothing
         return nothing
+
+    def _tensors_of(self, node: cst.BaseExpression) -> frozenset[cst.CSTNode]:
+        """The loaders of ``torch.as_tensor(batch)``, which is the batch; not if a collate function may give arrays."""
+        held = unwrapped(self._forest, node)
+        loaders = batch_origins(self._forest.value(held)) if held is not node else frozenset()
+        return frozenset(
+            item
+            for item in loaders
+            if isinstance(item, cst.Call)
+            and (made := self._forest.fact(Loaders).of(item)) is not None
+            and made.argument("collate_fn").absent
+        )
 
     def given_to_network(self, part: cst.BaseExpression | None) -> frozenset[cst.CSTNode]:
         """The loaders whose whole batches a network gets, if ``part`` is ``batch["image"]`` of such a parameter."""

@@ -12,6 +12,7 @@ from torchlint.model.semantics.value import UNKNOWN
 from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.dotted import index_of, is_attribute_of_self
 from torchlint.model.syntax.parameters import parameters_of
+from torchlint.model.syntax.scopes import unpacked
 
 #: So few items are a demonstration.
 _HANDFUL = 16
@@ -84,7 +85,7 @@ class Memory(ForestFact):
             return True
         if value.kind is Kind.SEQUENCE and value.each is not None and value.each.kind in _ITEMS:
             return True
-        if value.name in knowledge.IN_MEMORY_DATASETS or self._is_loaded_whole(dataset):
+        if value.name in knowledge.IN_MEMORY_DATASETS or self._is_loaded_whole(dataset) or self._is_filled(dataset):
             return True
         if isinstance(value.definition, cst.ClassDef) and value.kind is not Kind.CLASS:
             method = self._forest.definitions.method(value.definition, "__getitem__")
@@ -108,6 +109,18 @@ class Memory(ForestFact):
         """Whether the dataset is the content of one file, or a part of it: ``torch.load("items.pt")["train"]``."""
         made = [self._forest.name_of(call.func) for call in self._forest.fact(Datasets).constructions(dataset)]
         return (bool(made) and all(name in _LOADING for name in made)) or self._is_part_of_file(dataset)
+
+    def _is_filled(self, dataset: cst.BaseExpression | None) -> bool:
+        """Whether the dataset is a list of items that were taken from another one: ``items.append(photos[index])``."""
+        if not isinstance(dataset, cst.Name):
+            return False
+        reached = self._forest.values.reaching
+        bound = reached.only(dataset)
+        made = unpacked(bound.value, bound.path) if bound is not None else None
+        if not isinstance(made, cst.List) or made.elements:
+            return False
+        items = [*self._forest.fact(Datasets).appended_to(dataset)]
+        return bool(items) and all(isinstance(reached.assigned(item) or item, cst.Subscript) for item in items)
 
     def _is_part_of_file(self, dataset: cst.BaseExpression | None) -> bool:
         """``train`` of ``train, val = torch.load("items.pt")["splits"]``."""

@@ -207,6 +207,15 @@ TRAINERS = frozenset(
     }
 )
 
+#: Functions of deepspeed whose result names the accelerator: ``get_accelerator().device_name()``.
+DEEPSPEED_ACCELERATORS = frozenset(
+    {
+        "deepspeed.get_accelerator",
+        "deepspeed.accelerator.get_accelerator",
+        "deepspeed.accelerator.real_accelerator.get_accelerator",
+    }
+)
+
 #: Functions of libraries that give a network, on CUDA unless their configuration names another device.
 ON_CUDA = ("detectron2.modeling.build_model", "detectron2.engine.DefaultTrainer.build_model")
 

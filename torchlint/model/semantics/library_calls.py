@@ -66,6 +66,8 @@ class LibraryCalls:
             return Value(Kind.DEVICE, device=named_device(given), sure=given.sure)
         if name in ("torch.cuda.current_device", "torch.cuda.device", "torch.accelerator.current_accelerator"):
             return Value(Kind.DEVICE, device=Device.CUDA)
+        if name in knowledge.DEEPSPEED_ACCELERATORS:
+            return Value(Kind.OTHER, frozenset({node}), name=name)
         if name in knowledge.NUMBERS:
             return NUMBER
         if name in knowledge.ENGINES:
@@ -137,9 +139,10 @@ class LibraryCalls:
         if name in ("str", "repr", "input", "format"):
             return STRING
         if name in ("sum", "max", "min"):
-            inner = self._values.of(first)
-            item = iterated(inner)
-            return item if item.kind in (Kind.TENSOR, Kind.NUMBER) else UNKNOWN
+            item = iterated(self._values.of(first))
+            if item.kind is Kind.NUMBER:
+                return replace(item, constant=None) if name == "sum" else item
+            return item if item.kind is Kind.TENSOR else UNKNOWN
         if name == "getattr" and len(node.args) > 1 and self._values.of(first).name == knowledge.IMPORT_MODULE:
             taken = self._values.of(node.args[1].value).constant
             return self.member(taken) if isinstance(taken, str) else UNKNOWN
@@ -222,6 +225,8 @@ class LibraryCalls:
             return Value(Kind.SEQUENCE, each=STRING) if attr == "keys" else base
         if base.kind is Kind.SEQUENCE and attr in ("__next__", "next", "__iter__"):
             return base if attr == "__iter__" else iterated(base)
+        if base.name in knowledge.DEEPSPEED_ACCELERATORS and attr in ("device_name", "current_device_name", "device"):
+            return Value(Kind.DEVICE, device=Device.CUDA)
         if base.kind is Kind.STRING:
             return CUDA if attr == "format" and begins_with_cuda(base) else STRING
         if base.kind is Kind.ARRAY:
