@@ -20,7 +20,9 @@ def files_of(folder: Path, sizes: list[int]) -> list[File]:
     """Files with texts of these lengths."""
     for index, size in enumerate(sizes):
         (folder / f"{index:03}.py").write_text("#" * size)
-    return [File(str(folder / f"{index:03}.py"), Settings(codes=frozenset()), named=False) for index in range(len(sizes))]
+    return [
+        File(str(folder / f"{index:03}.py"), Settings(codes=frozenset()), named=False) for index in range(len(sizes))
+    ]
 
 
 def test_each_process_begins_with_neighbours_of_about_the_same_size(tmp_path: Path) -> None:

@@ -421,3 +421,79 @@ def test_what_a_factory_passes_is_not_seen(tmp_path: Path, default: str, given: 
     )
     found = rows_of(tmp_path, files, "base_loader", "TL102")
     assert [row - 1 for row in found] == expected  # a row further: the option
+
+
+WORDS = """\
+from torch.utils.data import DataLoader, Dataset
+
+
+class Words(Dataset):
+    def __init__(self, path):
+        self.words = open(path).read().split()
+
+    def __len__(self):
+        return len(self.words)
+
+    def __getitem__(self, index):
+        return len(self.words[index]), 1
+
+
+class Data:
+    def __init__(self, path, pin_memory=True):
+        self.words = Words(path)
+        self.pin_memory = pin_memory
+
+    @property
+    def loader(self):
+        return DataLoader(self.words, batch_size=8, num_workers=2, pin_memory=self.pin_memory)
+"""
+LOOP = """\
+class Trainer:
+    def __init__(self, model, loss, optimizer, loader):
+        self.model, self.loss, self.optimizer = model, loss, optimizer
+        self.loader = loader
+
+    def train(self):
+        for x, y in self.loader:
+            loss = self.loss(self.model(x.cuda()), y)
+            self.optimizer.zero_grad()
+            loss.backward()
+            self.optimizer.step()
+"""
+FROM_FILES = """\
+import json
+import sys
+
+import data
+import torch
+from trainer import Trainer
+
+
+def made(module, name, config):
+    return getattr(module, config[name]["type"])(**config[name]["args"])
+
+
+def main(config):
+    loader = {made}.loader
+    model = torch.nn.Linear(8, 4).cuda()
+    Trainer(model, torch.nn.CrossEntropyLoss(), torch.optim.Adam(model.parameters()), loader).train()
+
+
+if __name__ == "__main__":
+    main(json.load(open(sys.argv[1])))
+"""
+
+
+@pytest.mark.parametrize("pinned", ["true", "false"])
+@pytest.mark.parametrize(
+    "made",
+    [
+        'made(data, "train", config)',
+        'getattr(data, config["train"]["type"])(**config["train"]["args"])',
+        'data.Data(**config["train"]["args"])',
+    ],
+)
+def test_an_attribute_of_an_object_of_one_of_several_classes(made: str, pinned: str, tmp_path: Path) -> None:
+    (tmp_path / "base.json").write_text(f'{{"train": {{"type": "Data", "args": {{"pin_memory": {pinned}}}}}}}')
+    files = {"data": WORDS, "trainer": LOOP, "train": FROM_FILES.replace("{made}", made)}
+    assert rows_of(tmp_path, files, "trainer", "TL204") == ([8] if pinned == "true" else [])

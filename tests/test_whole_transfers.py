@@ -637,3 +637,54 @@ def test_noise_that_methods_of_another_file_make_is_moved(
     processes = PROCESSES.replace("{name}", name).replace("{device}", device)
     write(tmp_path, processes=processes, drawing=DRAWING.replace("{name}", name), main=DRAWN)
     assert rows(tmp_path, "drawing", "TL206") == expected
+
+
+POSITIONS = """\
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self, size):
+        super().__init__()
+        self.places = torch.arange(size).float()[None]
+        self.layer = nn.Linear(8, 4)
+
+    def forward(self, x):
+        return self.layer(x + self.places.type_as(x).to(x.device))
+"""
+ADAPTING = """\
+import torch
+from positions import Net
+
+
+def main():
+    net = Net(8)
+    places = net.places
+    {adapted}
+    net.places = places
+    net.cuda()
+    for x in torch.load("data.pt"):
+        print(net(x.cuda()))
+    {later}
+
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("adapted", "later", "expected"),
+    [
+        ("places = torch.nn.functional.interpolate(places[None], 8)[0]", "pass", [12]),
+        ("places = torch.nn.functional.interpolate(places[None].cuda(), 8)[0]", "pass", []),
+        ("places = torch.load('places.pt')", "pass", []),
+        ("pass", "for x in range(8): net.places = net.places + x", []),
+    ],
+)
+def test_a_tensor_of_a_network_that_a_script_adapts_once(
+    adapted: str, later: str, expected: list[int], tmp_path: Path
+) -> None:
+    files = {"positions": POSITIONS, "main": ADAPTING.replace("{adapted}", adapted).replace("{later}", later)}
+    assert rows(write(tmp_path, files), "positions", "TL208") == expected

@@ -11,8 +11,13 @@ from torchlint.model.program.stores import Stores
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.calls import changes_in_place
+from torchlint.model.syntax.conditions import branches
 from torchlint.model.syntax.dotted import called_name, dotted_name, index_of
+from torchlint.model.syntax.literals import asked_for_none, is_none
+from torchlint.model.syntax.parameters import owner_of
+from torchlint.model.syntax.scopes import Binding
 from torchlint.model.syntax.tree import Tree
+from torchlint.model.training.computations import Computations
 
 from ._upload_words import OPTIONS
 
@@ -25,7 +30,11 @@ _PURE = re.compile(
 _FORMS = frozenset({"astype", "reshape", "flatten", "transpose"})
 #: Numbers, and lists of them, of libraries: `math.pi`, `timm.data.constants.IMAGENET_DEFAULT_MEAN`.
 _NUMBERS = re.compile(r"(math|numpy)\.(pi|e|inf|nan|tau)|\w+(\.\w+)*\.[A-Z][A-Z0-9]*(_[A-Z0-9]+)*")
-_DEPTH = 6
+#: Functions that a function may call which computes the same from the same arguments.
+_COMPUTING = re.compile(r"(?:math|numpy)\.(?!random\.)|builtins\.(?!id$|hash$|input$|open$|print$)")
+_DEPTH = 8
+#: Of a parameter of a function with more calls, nothing is found out.
+_MANY_CALLS = 24
 
 
 class ConstantValues:
@@ -58,7 +67,8 @@ class ConstantValues:
             if isinstance(array, cst.Call) and called_name(node) in _FORMS:
                 return self.is_constant(array, depth)
             given = [item.value for item in node.args if item.keyword is None or item.keyword.value != "dtype"]
-            return bool(_PURE.fullmatch(name) and given) and all(
+            is_pure = _PURE.fullmatch(name) is not None if name else self._computes(node)
+            return bool(is_pure and given) and all(
                 self._is_text(item) or self.is_constant(item, depth - 1) for item in given
             )
         if isinstance(node, cst.Subscript):
@@ -106,6 +116,9 @@ class ConstantValues:
         if node.value in ("True", "False") or _NUMBERS.fullmatch(self._module.name_of(node) or ""):
             return True
         reached = self._module.values.reaching.of(node)
+        param = self._module.names.parameter(node, rebound=True)
+        if param is not None and any(item.node is param for item in reached):
+            return self._is_constant_parameter(param, reached, depth - 1)
         if (
             len(reached) != 1
             or reached[0].kind is not BindingKind.ASSIGN
@@ -118,6 +131,51 @@ class ConstantValues:
         if changed or (isinstance(reached[0].value, (cst.List, cst.Tuple)) and self._is_filled(node.value)):
             return False
         return self._is_kept_array(node, reached[0].value) or self.is_constant(reached[0].value, depth - 1)
+
+    def _is_constant_parameter(self, param: cst.Param, reached: list[Binding], depth: int) -> bool:
+        """Whether every call of a function gives a parameter a constant, or None if that is replaced by one."""
+        function = owner_of(self._tree, param)
+        others = [item for item in reached if item.node is not param]
+        if function is None or not all(self._replaces_none(item, param, function, depth) for item in others):
+            return False
+        calls = self._module.callers(function).calls
+        if not 0 < len(calls) <= _MANY_CALLS or self._is_filled(param.name.value):
+            return False
+        if param.star or any(item.star for call in calls for item in call.args):
+            return False
+        given = [self._module.definitions.argument_of(call, function, param) or param.default for call in calls]
+        return all(
+            item is not None and (self.is_constant(item, depth) or (bool(others) and is_none(item))) for item in given
+        )
+
+    def _replaces_none(self, binding: Binding, param: cst.Param, function: cst.FunctionDef, depth: int) -> bool:
+        """``if kernel is None: kernel = [1] * factor``."""
+        if binding.kind is not BindingKind.ASSIGN or binding.path or binding.value is None:
+            return False
+        guards = (item.guard for item in branches(self._tree, binding.node, function))
+        asked = [asked_for_none(guard.test, cst.Is) for guard in guards if guard is not None]
+        is_missing = any(isinstance(item, cst.Name) and item.value == param.name.value for item in asked)
+        return is_missing and self.is_constant(binding.value, depth)
+
+    def _computes(self, call: cst.Call) -> bool:
+        """Whether a function of the program computes the same from the same arguments, without torch."""
+        called = self._module.definitions.called(call, self._module.values)
+        function = called[0] if len(called) == 1 else None
+        if not isinstance(function, cst.FunctionDef) or not self._module.fact(Computations).only_computes(call):
+            return False
+        if any(item.star for item in call.args):
+            return False
+        inner = self._tree.calls_in(function.body)
+        names = [self._module.name_of(item.func) for item in inner]
+        return all(
+            isinstance(item.func, cst.Attribute) if name is None else _COMPUTING.match(name)
+            for item, name in zip(inner, names, strict=True)
+        ) and not any(map(self._is_of_file, self._tree.inside(function.body, cst.Name)))
+
+    def _is_of_file(self, name: cst.Name) -> bool:
+        """Whether a name is that of a variable of a file, which other code may set."""
+        home = self._module.names.home_of(name) if not self._module.name_of(name) else None
+        return home is not None and isinstance(home.node, cst.Module)
 
     def _is_kept_array(self, node: cst.Name, made: cst.BaseExpression) -> bool:
         """Whether NumPy makes an array at the top level of a file, and only statements there fill it."""

@@ -15,9 +15,14 @@ from torchlint.model.syntax.climbing import nearest
 from torchlint.model.syntax.dotted import dotted_name, is_attribute_of_self
 from torchlint.model.syntax.scopes import Binding, unpacked
 from torchlint.model.tensors.creation import FACTORIES, LEGACY
+from torchlint.model.tensors.host_factories import HostFactories
 
 #: Functions of torch that make a tensor on the host, unless they are given a device.
 _CREATING = FACTORIES | LEGACY | {"tensor", "from_numpy"}
+#: ... and those that join several.
+_JOINING = frozenset(f"torch.{name}" for name in ("cat", "concat", "concatenate", "stack", "hstack", "vstack"))
+#: Attributes of a tensor that are another form or a part of it.
+_FORMS = frozenset({"data", "T", "mT", "real", "imag"})
 #: Methods that may move a tensor, or give none.
 _LEAVING = frozenset("to cuda type type_as item tolist numpy size dim numel data_ptr get_device".split())
 
@@ -37,7 +42,7 @@ class HostTensors(ForestFact):
         if isinstance(node, cst.Name):
             reached = self._forest.values.reaching.of(node)
             return bool(reached) and all(self.is_bound_on_host(item) for item in reached)
-        if isinstance(node, cst.Attribute) and node.attr.value in ("data", "T"):
+        if isinstance(node, cst.Attribute) and node.attr.value in _FORMS and not is_attribute_of_self(node):
             return self.is_on_host(node.value)
         if isinstance(node, cst.Attribute):
             if is_attribute_of_self(node) and (held := self.held(node)):
@@ -75,6 +80,8 @@ class HostTensors(ForestFact):
             return False
         if not binding.path:
             return self.is_on_host(binding.value)
+        if (given := unpacked(binding.value, binding.path)) is not None:
+            return self.is_on_host(given)
         returned = self._returned_by(binding.value) if isinstance(binding.value, cst.Call) else []
         parts = [unpacked(item, binding.path) for item in returned]
         return bool(parts) and all(self.is_on_host(part) for part in parts)
@@ -99,7 +106,7 @@ class HostTensors(ForestFact):
 
     def _is_made_on_host(self, node: cst.Call) -> bool:
         name = self._forest.name_of(node.func)
-        if any(item.star == "**" for item in node.args) or keyword(node, "device") is not None:
+        if any(item.star == "**" for item in node.args) or not self._is_host(keyword(node, "device")):
             return False
         given = [item.value for item in node.args if item.keyword is None]
         if name == "torch.autograd.Variable" or (name in PARAMETER and self.is_of_plain_object(node)):
@@ -109,9 +116,9 @@ class HostTensors(ForestFact):
                 return False
             if name == "torch.load":
                 return named_device(self._forest.value(keyword(node, "map_location"))) is Device.CPU
-            if name in ("torch.cat", "torch.stack") and given and isinstance(given[0], (cst.List, cst.Tuple)):
+            if name in _JOINING and given and isinstance(given[0], (cst.List, cst.Tuple)):
                 return self._are_on_host([item.value for item in given[0].elements])
-            if name in ("torch.cat", "torch.stack") and given and isinstance(given[0], cst.ListComp):
+            if name in _JOINING and given and isinstance(given[0], cst.ListComp):
                 return self.is_on_host(given[0].elt)
             return name[6:] in _CREATING or self._are_on_host(given)
         if self._forest.definitions.called(node, self._forest.values):
@@ -120,7 +127,21 @@ class HostTensors(ForestFact):
         func = node.func
         if not isinstance(func, cst.Attribute):
             return False
-        return func.attr.value == "cpu" or (func.attr.value not in _LEAVING and self.is_on_host(func.value))
+        if func.attr.value == "cpu":
+            return True
+        return not self._may_leave(node, func.attr.value) and self.is_on_host(func.value)
+
+    def _is_host(self, device: cst.BaseExpression | None) -> bool:
+        """Whether a device that a function of torch is given is the host: none, the CPU, or that of such a tensor."""
+        if isinstance(device, cst.Attribute) and device.attr.value == "device":
+            return self.is_on_host(device.value)
+        return device is None or named_device(self._forest.value(device)) is Device.CPU
+
+    def _may_leave(self, call: cst.Call, method: str) -> bool:
+        """Whether a method may give a tensor on another device, or no tensor; ``x.type_as(y)`` goes where ``y`` is."""
+        if method not in _LEAVING or self._forest.fact(HostFactories).casts(call, method):
+            return False
+        return method != "type_as" or len(call.args) != 1 or not self.is_on_host(call.args[0].value)
 
     def _is_passed_from_host(self, param: cst.Param) -> bool:
         """Whether all calls of a function pass a tensor on the host, or None."""

@@ -92,7 +92,7 @@ class InvariantMoves:
         if not self._is_step(move, loop) or not self._is_same_device(move, loop) or self._moves_again(move, loop):
             return None
         value = self._module.value(move.source)
-        if value.kind in (Kind.MODULE, Kind.LOSS) and (value.sure or self._is_called(move.source, loop)):
+        if value.kind in (Kind.MODULE, Kind.LOSS) and (value.sure or self._is_called(move, loop)):
             if not self._is_one_module(move, loop) or self._grows(move.source, loop):
                 return None
             statement = self._statement(move, loop)
@@ -122,12 +122,13 @@ class InvariantMoves:
         selected = only.body if isinstance(only, cst.If) and only.orelse is None else outer
         return self._module.fact(Iterations).at_every_iteration(node, selected)
 
-    def _is_called(self, moved: cst.BaseExpression, loop: cst.CSTNode) -> bool:
+    def _is_called(self, move: Move, loop: cst.CSTNode) -> bool:
         """Whether a loop calls what it moves, as only modules are, or its function switches the mode of that."""
-        name = dotted_name(moved)
+        name = dotted_name(move.source)
         names = {name, f"{name}.train", f"{name}.eval"}
         function = self._module.function_of(loop)
-        return any(dotted_name(call.func) in names for call in self._tree.calls_in(function or loop))
+        calls = self._tree.calls_in(function or loop)
+        return any(call.func is move.call or dotted_name(call.func) in names for call in calls)
 
     def _is_same_device(self, move: Move, loop: cst.CSTNode) -> bool:
         """Whether the device is the same at every iteration; so is that of a batch, ``x.device``."""

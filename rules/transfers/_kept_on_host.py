@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import libcst as cst
 
@@ -20,6 +20,8 @@ from torchlint.model.syntax.nodes import HANDLERS
 from torchlint.model.syntax.scopes import Binding
 from torchlint.model.tensors.creation import WHOLE
 from torchlint.model.tensors.host_factories import HostFactories
+from torchlint.model.tensors.placement import Placement
+from torchlint.model.training.data_flow import DataFlow
 from torchlint.model.training.purpose import Purposes
 from torchlint.model.training.step_places import StepPlace, StepPlaces
 
@@ -143,11 +145,16 @@ class KeptOnHost:
         if any(method in self._tree.scopes[item].bindings for item in classes for method in ("to", "cuda", "_apply")):
             return False
         held = self._tensors.held(attribute)
-        places = [item.node for item in held if self._module.function_of(item.node) is not None]
-        stored = self._module.fact(Stores).attributes.get(name, ())
-        outside = [place for target, _, place in stored if dotted_name(target) != "self"]
         is_in_constructor = self._module.fact(Purposes).is_in_constructor
-        if not all(map(is_in_constructor, (*places, *outside, *self.writes_to(attribute)))):
+        later = [item for item in held if self._module.function_of(item.node) and not is_in_constructor(item.node)]
+        made = [item.value for item in held if is_in_constructor(item.node)]
+        stored = self._module.fact(Stores).attributes.get(name, ())
+        outside = [(value, place) for target, value, place in stored if dotted_name(target) != "self"]
+        if (
+            not all(self._is_made_again(item.value, made) for item in later)
+            or not all(map(is_in_constructor, self.writes_to(attribute)))
+            or not all(is_in_constructor(place) or self._is_adapted(name, value, place) for value, place in outside)
+        ):
             return False
         tensors = [item for item in held if item.value is None or not self._may_be_without(item.value)]
         return (
@@ -155,6 +162,30 @@ class KeptOnHost:
             and all(map(self._tensors.is_bound_on_host, tensors))
             and any(map(self._is_reached, tensors))
             and not self._module.fact(Buffers).of(owner, name, or_parameter=True)
+        )
+
+    def _is_made_again(self, value: cst.BaseExpression | None, made: list[cst.BaseExpression | None]) -> bool:
+        """Whether a method gives an attribute what a constructor gives it, by the same expression."""
+        return value is not None and self._text(value) in [self._text(item) for item in made if item is not None]
+
+    def _text(self, node: cst.BaseExpression) -> str:
+        """The code of an expression without white space."""
+        return "".join(self._module.code(node).split())
+
+    def _is_adapted(self, name: str, value: cst.BaseExpression, place: cst.CSTNode) -> bool:
+        """Whether a statement that runs once computes an attribute from itself, and moves nothing.
+
+        As for another size of the input: ``net.table = F.interpolate(net.table, size)``.
+        """
+        if not self._module.fact(Purposes).runs_once(place):
+            return False
+        moves = {move.call for move in self._module.fact(Placement).moves}
+
+        def comes_from(is_source: Callable[[cst.CSTNode], bool]) -> bool:
+            return self._module.fact(DataFlow).search(is_source, lambda part: False).finds(value)
+
+        return not comes_from(moves.__contains__) and comes_from(
+            lambda part: isinstance(part, cst.Attribute) and part.attr.value == name
         )
 
     def _may_be_without(self, value: cst.BaseExpression) -> bool:

@@ -175,6 +175,9 @@ class Pinning:
         if found is None:
             return self._module.fact(ConfigFiles).true(node)
         values = [value for value in found.values if not self._is_for_cpu(value)]
+        parents = (self._module.tree.parent(value) for value in values)
+        if any(isinstance(item, cst.Param) and self._module.fact(ConfigFiles).replaces_true(item) for item in parents):
+            return False
         for_cuda = list(filter(self._is_for_cuda, values))
         if for_cuda:
             values = [value for value in values if not self._is_replaced(value, for_cuda)]

@@ -31,7 +31,7 @@ def may_move_again(sketch: Sketch) -> bool:
         and (
             (
                 call.func.attr in ("to", "cuda")
-                and (_is_invariant(sketch, statement, moved) or _is_run_too(sketch, statement, moved))
+                and (_is_invariant(sketch, statement, moved) or _is_run_too(sketch, statement, call, moved))
             )
             or _is_of_object(sketch, statement, moved)
         )
@@ -63,11 +63,13 @@ def _is_invariant(sketch: Sketch, statement: ast.stmt, moved: ast.expr) -> bool:
     )
 
 
-def _is_run_too(sketch: Sketch, statement: ast.stmt, moved: ast.expr) -> bool:
+def _is_run_too(sketch: Sketch, statement: ast.stmt, move: ast.Call, moved: ast.expr) -> bool:
     """Whether a function other than a constructor runs the module that it moves, in the same loops."""
     function, name = sketch.function_of(statement), dotted_name(moved)
     if function is None or function.name in _CONSTRUCTORS or name is None:
         return False
+    if any(call.func is move for call in sketch.calls(statement)):
+        return True
     names = {name, *(f"{name}.{method}" for method in RUNNING)}
     if not any(f"{run.rpartition('.')[2]}(" in sketch.text for run in names):
         return False
@@ -132,8 +134,11 @@ def _is_set_up(sketch: Sketch, statement: ast.stmt, name: str) -> bool:
     stored = [item for item in sketch.all_bindings(f".{name}") if item.kind is BoundKind.VALUE]
     if sketch.alone and not stored and not sketch.all_bindings(name):
         return False
+    set_up = [item for item in stored if item.function is not None and _sets_up(sketch, item.function)]
+    made = {ast.dump(item.value) for item in set_up if item.value is not None}
     return not any(
-        (item.function is None or not _sets_up(sketch, item.function))
+        item not in set_up
+        and (item.value is None or ast.dump(item.value) not in made)
         and _class_of(sketch, item.statement) is owner
         and isinstance(item.statement, ast.Assign)
         and any(_is_attribute_of_self(target, name) for target in item.statement.targets)

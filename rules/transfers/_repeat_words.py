@@ -7,7 +7,7 @@ import string
 from functools import lru_cache
 
 from torchlint.rule.loop_words import loop_around
-from torchlint.source.lexemes import places
+from torchlint.source.lexemes import closing_bracket, places
 
 #: Characters of a dotted name.
 _OF_NAMES = f"{string.ascii_letters}{string.digits}_."
@@ -30,7 +30,7 @@ def moves_repeatedly(text: str) -> bool:
             continue
         name = _name_before(text, at)
         wholes = {name} if name else _whole_before(text, at)
-        if any(_is_kept(text, item, at) for item in wholes):
+        if any(_is_kept(text, item, at) for item in wholes) or (name and _is_called_behind(text, at)):
             return True
         if text.startswith(".type", at):
             continue
@@ -49,6 +49,12 @@ def moves_repeatedly(text: str) -> bool:
         if (assigned or alone) and text[start : start + 1].isspace() and _is_run(text, name):
             return True
     return False
+
+
+def _is_called_behind(text: str, at: int) -> bool:
+    """Whether the result of the move at a place is called, as modules are: ``net.to(x.device)(x)``."""
+    end = closing_bracket(text, text.index("(", at) + 1, _LONGEST)
+    return end is not None and text.startswith("(", end + 1)
 
 
 def _may_be_module(text: str, name: str) -> bool:

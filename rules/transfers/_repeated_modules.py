@@ -74,12 +74,16 @@ class RepeatedModules:
     # -- in the function
 
     def runs(self, move: Move, place: cst.CSTNode) -> bool:
-        """Whether a function or loop runs the module where it moves it: not a loop in it, as over all batches."""
+        """Whether a function or loop runs the module where it moves it: not a loop in it, as over all batches.
+
+        It may run what the move returns: ``net.to(x.device)(x)``.
+        """
         name = dotted_name(move.source)
         names = {name, *(f"{name}.{method}" for method in RUNNING)}
         loops = self._loops(move.call)
         return any(
-            dotted_name(call.func) in names and self._loops(call) == loops for call in self._tree.calls_in(place)
+            call.func is move.call or (dotted_name(call.func) in names and self._loops(call) == loops)
+            for call in self._tree.calls_in(place)
         )
 
     def _loops(self, call: cst.Call) -> list[cst.CSTNode]:

@@ -99,9 +99,12 @@ def _is_set_to_literal(text: str, name: str, depth: int) -> bool:
 
 
 def _begins_statement(text: str, at: int) -> bool:
-    """Whether only blanks, or another statement or target, are before a place in its line; not another argument."""
+    """Whether only blanks, or another statement or target, are before a place in its line; not another argument.
+
+    The default of a parameter counts as a statement.
+    """
     before = text[text.rfind("\n", 0, at) + 1 : at].strip()
-    return not before or before.endswith((";", ":", "="))
+    return not before or before.startswith("def ") or before.endswith((";", ":", "="))
 
 
 def _first(given: str) -> str:

@@ -32,7 +32,8 @@ class ModuleMoveInLoop(Rule):
     Also flags a tensor that a constructor, or a method that only constructors call, creates on the host and keeps in
     `self`, and a tensor of the module that is set once, if they are moved in `forward` or in a method that every step
     calls, or every iteration of a sampling loop. Under other settings, the constructor may keep a parameter or `None`
-    instead.
+    instead. Another method may set the tensor by the same expression, and a script may adapt it once, as to another
+    size of the input.
 
     The move may be of another form of the tensor, or of its first or last elements: `self.table[:, :n].to(x.device)`,
     `self.table.type_as(x).to(x.device)`. It may be to where another tensor is, `self.table.to(x)`, and of a name or a

@@ -51,7 +51,22 @@ class ConfigFiles(ForestFact):
 
     def true(self, node: cst.BaseExpression) -> bool:
         """Whether ``node`` is a switch that nearly all files of the project set to True."""
-        return self._nearly_all([_TRUE.fullmatch(value.text) is not None for value in self.values(node)])
+        return self._are_true(self.values(node))
+
+    def replaces_true(self, param: cst.Param) -> bool:
+        """Whether the files give a parameter that is True by default another value: ``Data(**config["loader"])``."""
+        function = owner_of(self._forest.tree, param)
+        if function is None:
+            return False
+        calls, _ = self._forest.written.calls_of(function)
+        owner = self._forest.tree.class_of(function)
+        if owner is not None:
+            calls = [*calls, *self._forest.definitions.registries.calls_in_factories(owner)]
+        found = [value for call in calls for value in self.passed(call, param.name.value)]
+        return bool(found) and not self._are_true(found)
+
+    def _are_true(self, values: Sequence[ConfigValue]) -> bool:
+        return self._nearly_all([_TRUE.fullmatch(value.text) is not None for value in values])
 
     def turned_on(self, node: cst.Name | cst.Attribute) -> bool:
         """Whether most files of the project that set the parameter or attribute ``node`` set it to True."""

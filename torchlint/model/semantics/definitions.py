@@ -142,11 +142,12 @@ class Definitions(Classes):
         found = {method for method in methods if method is not None}
         return [*sorted(found, key=self._tree.index)]
 
-    def classes_of(self, owner: Value, values: Evaluator) -> list[cst.ClassDef]:
-        """The classes that an object may be of, if all calls that may have made it are known."""
-        if owner.kind not in _MADE_BY_CLASSES or not 0 < len(owner.origins) <= _MAX_HANDED:
+    def classes_of(self, owner: Value, values: Evaluator, node: cst.BaseExpression | None = None) -> list[cst.ClassDef]:
+        """The classes that an object, which ``node`` gives, may be of, if all calls that may make it are known."""
+        calls = {node} if owner.kind is Kind.UNKNOWN and isinstance(node, cst.Call) else owner.origins
+        if owner.kind not in (*_MADE_BY_CLASSES, Kind.UNKNOWN) or not 0 < len(calls) <= _MAX_HANDED:
             return []
-        made = [self._made_by(origin, values) if isinstance(origin, cst.Call) else [] for origin in owner.origins]
+        made = [self._made_by(call, values) if isinstance(call, cst.Call) else [] for call in calls]
         return [item for items in made for item in items if isinstance(item, cst.ClassDef)] if all(made) else []
 
     def _made_by(self, call: cst.Call, values: Evaluator) -> Sequence[cst.FunctionDef | cst.ClassDef]:

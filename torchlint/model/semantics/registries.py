@@ -69,6 +69,11 @@ class Registries:
         """Whether a function returns an object of a class that it takes by name from a module which it is given."""
         return function in self._factories
 
+    def calls_in_factories(self, definition: cst.ClassDef) -> list[cst.Call]:
+        """The calls in factories that may make an object of a class: ``getattr(module, name)(**options)``."""
+        made = [self._tree.parent(taken) for _, taken in self._factories.values() if definition in self.picked(taken)]
+        return [call for call in made if isinstance(call, cst.Call)]
+
     @cached_property
     def factory_calls(self) -> dict[cst.Call, list[cst.ClassDef]]:
         """The calls that may be of factories, with the classes of which they make an object."""

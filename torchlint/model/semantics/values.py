@@ -246,7 +246,7 @@ class Values:
                 return found
             if base.kind is Kind.MODULE and attr == "module":
                 return base
-        held = [self._class_attribute(item, attr) for item in self._definitions.classes_of(base, self)]
+        held = [self._class_attribute(item, attr) for item in self._definitions.classes_of(base, self, node.value)]
         having = [value for value in held if value is not None]
         if having and all(having):
             return join(having)  # of an object of one of several classes, which has the attribute

@@ -265,6 +265,11 @@ class Networks(ForestFact):
             )
         )
 
+    def runs_own_part(self, call: cst.Call) -> bool:
+        """Whether a network runs a part of itself by a method that its name says to: ``self.forward_decoder(x)``."""
+        named = isinstance(call.func, cst.Attribute) and call.func.attr.value.startswith("forward_")
+        return named and self._is_run_by_own(call)
+
     def _is_run_by_own(self, call: cst.Call) -> bool:
         """Whether ``call`` is of another method of the same object that runs the network: ``self.decode(codes)``."""
         return is_attribute_of_self(call.func) and self.is_seen_to_run(call)

@@ -28,6 +28,7 @@ from torchlint.model.training.iterations import Iterations
 from torchlint.model.training.library_steps import LibrarySteps
 from torchlint.model.training.loops import BACKWARD, Loop, LoopKind, Loops, is_batch
 from torchlint.model.training.mode_switches import ModeSwitches
+from torchlint.model.training.networks import Networks
 from torchlint.model.training.outputs import Outputs
 from torchlint.model.training.purpose import Purposes
 from torchlint.model.training.steps import Steps
@@ -279,10 +280,10 @@ class StepPlaces(ForestFact):
     def _runs_network(self, loop: Loop) -> bool:
         if loop.kind is LoopKind.HOT:
             return self._forest.fact(Outputs).first_run(loop.node.body) is not None
+        runs, runs_part = self._forest.fact(Outputs).runs, self._forest.fact(Networks).runs_own_part
         calls = self._forest.tree.calls_in(loop.node.body)
         return any(
-            self._forest.fact(Outputs).runs(call) and loop in self._forest.fact(Loops).around(call)[:1]
-            for call in calls
+            (runs(call) or runs_part(call)) and loop in self._forest.fact(Loops).around(call)[:1] for call in calls
         )
 
     # -- what is repeated, under conditions or not
