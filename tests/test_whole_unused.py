@@ -38,6 +38,16 @@ for x, y in loader:
 """
 MODULE = "import losses\n\nlosses.Used\n"
 PICKED = "import losses\n\n\ndef build(name):\n    return getattr(losses, name)()\n"
+UNCALLED = "from losses import Masked\n\n\ndef build():\n    return Masked()\n"
+TRIED = """\
+try:
+    from losses import Masked
+except ImportError:
+    class Masked:
+        pass
+
+print(Masked())
+"""
 LOADED = (
     "import importlib\n\n\ndef build(module, name):\n"
     "    return getattr(importlib.import_module(module), name)()\n\n\nprint(build(a, b))\n"
@@ -62,6 +72,12 @@ def _codes(folder: Path, decorator: str = "", imported: str = "Used", **others: 
         ({"extra": "def build(config):\n    return getattr(config, name)\n"}, "Used"),
         ({"extra": LOADED.partition("print")[0]}, "Used"),
         ({"extra": LOADED.replace("getattr(", "len(")}, "Used"),
+        ({"extra": UNCALLED}, "Used\nimport extra"),
+        ({"extra": UNCALLED + "\n\nclass Net:\n    loss = build()\n"}, "Used\nimport extra"),
+        ({"extra": "class Masked:\n    pass\n\n\nprint(Masked())\n"}, "Used"),
+        ({"extra": "from losses import Used as Masked\n\nprint(Masked())\n"}, "Used"),
+        ({"extra": "from other import Masked\n\nprint(Masked())\n", "other": "class Masked:\n    pass\n"}, "Used"),
+        ({"extra": "print(data.Masked())\n"}, "Used"),
     ],
 )
 def test_what_nothing_uses_is_not_reported(tmp_path: Path, others: dict[str, str], imported: str) -> None:
@@ -81,6 +97,13 @@ def test_what_nothing_uses_is_not_reported(tmp_path: Path, others: dict[str, str
         ({"extra": "def all_of(base):\n    return base.__subclasses__()\n"}, "Used"),
         ({"extra": "from losses import *\n\n\ndef build(name):\n    return globals()[name]()\n"}, "Used"),
         ({"setup": "from setuptools import setup\n\nsetup(name='losses')\n"}, "Used"),
+        ({"extra": UNCALLED + "\n\nprint(build())\n"}, "Used\nimport extra"),
+        ({"extra": UNCALLED}, "Used"),  # nothing imports it: code out of sight may
+        ({"extra": UNCALLED.replace("def", "@hydra.main()\ndef")}, "Used\nimport extra"),
+        ({"tests/test_losses": UNCALLED.replace("build", "test_build")}, "Used"),
+        ({"extra": "from other import Masked\n\nprint(Masked())\n", "other": "from losses import Masked\n"}, "Used"),
+        ({"extra": "import other\n\nprint(other.Masked())\n", "other": "from losses import Masked\n"}, "Used"),
+        ({"extra": TRIED}, "Used"),
     ],
 )
 def test_what_may_be_used_is_reported(tmp_path: Path, others: dict[str, str], imported: str) -> None:

@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterator
 from functools import cached_property
 from itertools import pairwise
 
+from torchlint.project.imports import Import
 from torchlint.project.project import Project
 from torchlint.source.lexemes import behind, code_of
 from torchlint.source.paths import is_installed
 from torchlint.source.reading import is_notebook
+from torchlint.source.testing import is_test
 
 _WORD = re.compile(r"[^\W\d]\w*")
 #: A piece of a file that only imports, and does not rename.
@@ -48,18 +50,19 @@ class Uses:
 
     def __init__(self, project: Project) -> None:
         self._project = project
-        self._witnesses: dict[tuple[str, str], str | None] = {}
+        #: by question the files by which something may use it; None if nothing does
+        self._witnesses: dict[tuple[str, str], frozenset[str] | None] = {}
 
     def has(self, file: str, name: str) -> bool:
         """Whether something may use the function or class called ``name`` of a file, relative to the root.
 
         It is not used if the file is of a program whose modules nothing installs, and if all other code contains the
-        name only in imports: other than its own definition, and comments and docstrings. Names that are looked up as
-        strings, in registries or from the command line count as used.
+        name only in imports and in functions and classes that are not used: other than its own definition, and comments
+        and docstrings. Names that are looked up as strings, in registries or from the command line count as used.
         """
         key = (file, name)
         if key not in self._witnesses:
-            self._witnesses[key] = file if not self._is_of_program(file) else self._witness(file, name)
+            self._witnesses[key] = self._users(file, name)
         return self._witnesses[key] is not None
 
     def has_method(self, file: str, name: str) -> bool:
@@ -70,15 +73,13 @@ class Uses:
         """
         key = (file, f".{name}")
         if key not in self._witnesses:
-            self._witnesses[key] = file if not self._is_of_program(file) else self._caller(file, name)
+            self._witnesses[key] = self._callers(file, name) if self._is_of_program(file) else frozenset({file})
         return self._witnesses[key] is not None
 
     def consulted(self, file: str) -> frozenset[str]:
         """The files on which the answers about a file depended so far."""
-        found = {witness for (asked, _), witness in self._witnesses.items() if asked == file}
-        if None in found:
-            return self._files
-        return frozenset(item for item in found if item is not None) - {file}
+        found = [witnesses for (asked, _), witnesses in self._witnesses.items() if asked == file]
+        return self._files if None in found else frozenset().union(*filter(None, found)) - {file}
 
     @cached_property
     def _files(self) -> frozenset[str]:
@@ -96,28 +97,40 @@ class Uses:
             and not is_installed(str(project.root / file))
         )
 
-    def _witness(self, file: str, name: str) -> str | None:
-        """A file that may use a name of a file; None if there is none."""
-        if name.startswith("__") or self._project.configs.contain(name):
-            return file
-        takers = self._project.takers(file)
-        for other in (file, *sorted(takers - {file}), *sorted(self._files - takers - {file})):
-            if self._mentions(other, name):
-                return other
+    def _users(self, file: str, name: str) -> frozenset[str] | None:
+        """The files by which something may use a name of a file, from it to code that runs; None if nothing does."""
+        reached: dict[tuple[str, str], frozenset[str]] = {(file, name): frozenset({file})}
+        waiting = [(file, name)]
+        while waiting:
+            home, wanted = waiting.pop()
+            path = reached[home, wanted]
+            if wanted.startswith("__") or self._project.configs.contain(wanted) or not self._is_of_program(home):
+                return path
+            takers = self._project.takers(home)
+            for other in (home, *sorted(takers - {home}), *sorted(self._files - takers - {home})):
+                for definition in self._mentioning(other, home, wanted):
+                    longer = path | {other} | self._sources(other, wanted)
+                    if not definition:
+                        return longer
+                    if (other, definition) not in reached:
+                        reached[other, definition] = longer
+                        waiting.append((other, definition))
         unseen = self._unseen or self._finder
         if unseen is not None:
-            return unseen
-        return self._picker(file, name)
+            return frozenset({file, unseen})
+        pickers = ((path, self._picker(*item)) for item, path in reached.items())
+        return next((path | {picker} for path, picker in pickers if picker is not None), None)
 
-    def _caller(self, file: str, name: str) -> str | None:
+    def _callers(self, file: str, name: str) -> frozenset[str] | None:
         """A file that may call methods of this name; None if there is none."""
         if name.startswith("__") or self._project.configs.contain(name):
-            return file
+            return frozenset({file})
         called = re.compile(rf"(?<!\bdef ){_OTHERS}\b{re.escape(name)}\b")
         for other in (file, *sorted(self._files - {file})):
             if name in self._project.vocabulary(other) and called.search(code_of(self._project.text_of(other) or "")):
-                return other
-        return self._unseen or self._asking
+                return frozenset({other})
+        found = self._unseen or self._asking
+        return frozenset({found}) if found is not None else None
 
     @cached_property
     def _asking(self) -> str | None:
@@ -136,9 +149,47 @@ class Uses:
 
     def _mentions(self, file: str, name: str) -> bool:
         """Whether a file contains a name other than in imports and in definitions of this name."""
-        if name not in (self._project.text_of(file) or "") or name not in self._project.vocabulary(file):
-            return False
-        return any(True for _ in self._pieces(file, lambda words: name in words, name))
+        return any(True for _ in self._naming(file, name))
+
+    def _naming(self, file: str, name: str) -> Iterator[str]:
+        """The code of the top-level statements of a file that name something, other than to import or define it."""
+        if name in (self._project.text_of(file) or "") and name in self._project.vocabulary(file):
+            yield from self._pieces(file, lambda words: name in words, name)
+
+    def _mentioning(self, file: str, home: str, name: str) -> Iterator[str]:
+        """What the statements of a file define that may mean the ``name`` of ``home``; empty for code that runs."""
+        for code in self._naming(file, name):
+            if file == home or self._may_mean(file, home, name, code):
+                yield "" if is_test(file, self._project.text_of(file) or "") else _defined(code)
+
+    def _may_mean(self, file: str, home: str, name: str, code: str) -> bool:
+        """Whether code of a file that contains a name may mean that of ``home``, and not one of its own or a method."""
+        taken = self._project.taken(home).get(file, frozenset())
+        if not taken.isdisjoint((name, "", "*")) or _LOADERS.search(code) is not None:
+            return True
+        facts = self._project.facts_of(file)
+        is_own = name in facts.bindings and not any(
+            self._may_take(file, item, home, name) for item in facts.imports if item.bound == name
+        )
+        if not is_own and re.search(rf"(?<![\w.]){re.escape(name)}\b", code) is not None:
+            return True
+        roots = re.findall(rf"(\w+)(?:\s*\.\s*\w+)*\s*\.\s*{re.escape(name)}\b", code)
+        return not {item.bound for item in facts.imports}.isdisjoint(roots)
+
+    def _sources(self, file: str, name: str) -> frozenset[str]:
+        """The files that a file imports a name from."""
+        imports = (item for item in self._project.facts_of(file).imports if item.bound == name)
+        return frozenset(filter(None, (self._project.find_module(item.module, file) for item in imports)))
+
+    def _may_take(self, file: str, item: Import, home: str, name: str) -> bool:
+        """Whether an import of a file may take the ``name`` of ``home``, also from a file that passes it on."""
+        target = self._project.find_module(item.module, file)
+        if target is None:
+            return True
+        if target == home:
+            return item.name == name
+        found = self._project.facts_of(target).bindings.get(item.name, ())
+        return not found or any(binding.imported is not None for binding in found)
 
     def _pieces(self, file: str, concerns: Callable[[frozenset[str]], bool], name: str | None = None) -> Iterator[str]:
         """The code of the top-level statements of a file whose words concern the question.
