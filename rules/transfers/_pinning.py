@@ -10,7 +10,7 @@ import libcst as cst
 
 from torchlint.model.data.batch_parts import BatchParts
 from torchlint.model.data.loaders import Loaders
-from torchlint.model.data.loading import Loading
+from torchlint.model.data.transfers import Transfers
 from torchlint.model.module import Module
 from torchlint.model.program.config_files import ConfigFiles
 from torchlint.model.program.configuration import Configuration
@@ -246,6 +246,6 @@ class Pinning:
         origins = batch_origins(value) if value.kind in (Kind.BATCH, Kind.TENSOR) and not value.device else frozenset()
         if value.kind is Kind.UNKNOWN:
             parts = self._module.fact(BatchParts)
-            origins = self._module.fact(Loading).given_to_network(node) or parts.given(node)
+            origins = self._module.fact(Transfers).given_to_network(node) or parts.given(node)
         is_part = bool(origins) and self._module.fact(BatchParts).is_part(node)
         return sorted(origins, key=self._module.tree.index) if is_part else []

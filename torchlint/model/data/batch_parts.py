@@ -142,6 +142,8 @@ class BatchParts(ForestFact):
             return choose(self._is_part(side, path, depth, all_paths=all_paths) for side in (node.body, node.orelse))
         if isinstance(node, cst.ListComp):  # `[view[0] for view in views]`
             return depth > 0 and self._is_part(node.elt, path[1:], depth - 1, all_paths=all_paths)
+        if isinstance(node, cst.DictComp):  # `{key: value[start:end] for key, value in batch.items()}`
+            return depth > 0 and self._is_part(node.value, (), depth - 1, all_paths=all_paths)
         if isinstance(node, cst.Call):
             return self._is_part_returned(node, path, depth, all_paths=all_paths)
         if not isinstance(node, cst.Name):

@@ -66,15 +66,7 @@ class Lightning(ForestFact):
 
     def taken_by(self, call: cst.Call, func: cst.Attribute) -> frozenset[cst.CSTNode]:
         """The loaders that ``call``, ``trainer.fit(model, loader)``, passes to a trainer."""
-        if self.trainer_of(func) is None:
-            return frozenset()
-        found: frozenset[cst.CSTNode] = frozenset()
-        for argument in call.args:
-            value = self._forest.value(argument.value)
-            for part in (value, value.each or value):
-                if part.kind is Kind.LOADER:
-                    found |= part.origins
-        return found
+        return passed_loaders(self._forest, call) if self.trainer_of(func) is not None else frozenset()
 
     def trainer_of(self, func: cst.Attribute) -> cst.Call | None:
         """The call that creates the trainer on which ``fit`` is called."""
@@ -149,3 +141,10 @@ class Lightning(ForestFact):
             and self._on_a_path(item.value, is_meant)
             for item in bound
         )
+
+
+def passed_loaders(forest: Forest, call: cst.Call) -> frozenset[cst.CSTNode]:
+    """The loaders that a call passes to a library, one by one or in a list."""
+    values = [forest.value(argument.value) for argument in call.args]
+    parts = [part for value in values for part in (value, value.each or value) if part.kind is Kind.LOADER]
+    return frozenset().union(*(part.origins for part in parts))

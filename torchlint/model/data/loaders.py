@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from typing import TypeVar
 
 import libcst as cst
 
@@ -15,6 +16,7 @@ from torchlint.model.syntax.signatures import SIGNATURES
 _OWN = frozenset({"collate_fn", "worker_init_fn"})
 #: What the branches of a constructor must have in common: otherwise the program chooses how to load.
 _OF_LOADING = ("num_workers", "pin_memory", "persistent_workers")
+T = TypeVar("T")
 
 
 class Loaders(ForestFact):
@@ -47,6 +49,12 @@ class Loaders(ForestFact):
             for loader in self.all_of(made):
                 if loader.node is not made:
                     found.setdefault(loader, []).append(made)
+        return found
+
+    def with_base_calls(self, found: dict[cst.CSTNode, list[T]]) -> dict[cst.CSTNode, list[T]]:
+        """``found`` with what is known of the objects of a class for the call of ``super().__init__`` in it as well."""
+        for loader, made in self.made_by.items():
+            found[loader.node] = list(dict.fromkeys(item for call in made for item in found.get(call, ())))
         return found
 
     @cached_property

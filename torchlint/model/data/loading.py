@@ -2,44 +2,31 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeVar
 
 import libcst as cst
 
-from torchlint.model.data.batch_parts import BatchParts, unwrapped
+from torchlint.model.data.batch_parts import BatchParts
 from torchlint.model.data.datasets import CudaWork, Datasets, ItemRole
 from torchlint.model.data.host_data import HostData
 from torchlint.model.data.lightning import FITS, Lightning
 from torchlint.model.data.loaders import Loaders
 from torchlint.model.data.memory import Memory
 from torchlint.model.data.previews import is_preview
+from torchlint.model.data.transfers import Transfers
 from torchlint.model.forest import Forest, ForestFact
-from torchlint.model.program.dispatch import Dispatch
 from torchlint.model.semantics.knowledge import Kind
-from torchlint.model.semantics.value import Device, Role, iterated, named_device
+from torchlint.model.semantics.value import Role, iterated
 from torchlint.model.syntax.calls import Call
-from torchlint.model.syntax.dotted import called_name, last_name
-from torchlint.model.syntax.parameters import owner_of
+from torchlint.model.syntax.dotted import called_name
 from torchlint.model.tensors.devices import Devices
 from torchlint.model.training import loops
 from torchlint.model.training.loops import Loops, batch_origins
 from torchlint.model.training.networks import Networks
 from torchlint.model.training.purpose import Purposes
-
-#: Helpers of other files that copy a batch to a device.
-_MOVERS = re.compile(
-    r"^(batch_|data_|tensors?_)?((to|2)_?(device|cuda|gpu)|cuda)$|^(move|send|copy|put|transfer|recursive)\w*_(device|cuda|gpu)$"
-)
-#: How many methods a batch is followed through that a network gets.
-_CALLERS = 2
-#: Functions that make a tensor of an array or a list.
-_MAKING = frozenset(f"torch.{name}" for name in ("from_numpy", "tensor", "as_tensor", "FloatTensor", "LongTensor"))
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,28 +61,28 @@ class Loading(ForestFact):
         if not self._forest.fact(Purposes).is_test(loader.node):
             for node in self._consuming_places.get(loader.node, ()):
                 if not is_preview(self._forest, node):
-                    yield self._consumer(loader.node, node)
+                    yield self._consumer(loader, node)
 
     def feeds_network(self, loader: Call) -> Consumer | None:
         """The place where the batches of ``loader`` are run through a network, None if the file shows none."""
         return next((consumer for consumer in self.consumers(loader) if consumer.forward is not None), None)
 
-    def _consumer(self, loader: cst.Call, node: cst.CSTNode) -> Consumer:
+    def _consumer(self, loader: Call, node: cst.CSTNode) -> Consumer:
         if isinstance(node, cst.Call) and self._forest.value(node).role is not Role.BATCH:
             return Consumer(node, node)  # a trainer's fit
         loop = node if isinstance(node, (cst.For, cst.While)) else None
         around = loop or next((item.node for item in self._forest.fact(Loops).around(node)), None)
         forward = None
         if around is not None:
-            if (around, loader) not in self._networks_in:
-                self._networks_in[around, loader] = self._network_in(around.body, loader)
-            forward = self._networks_in[around, loader]
-        return Consumer(around or node, forward or next(iter(self._forwards.get(loader, ())), None))
+            if (around, loader.node) not in self._networks_in:
+                self._networks_in[around, loader.node] = self._network_in(around.body, loader)
+            forward = self._networks_in[around, loader.node]
+        return Consumer(around or node, forward or next(iter(self._forwards.get(loader.node, ())), None))
 
-    def _network_in(self, body: cst.CSTNode, loader: cst.Call) -> cst.Call | None:
+    def _network_in(self, body: cst.CSTNode, loader: Call) -> cst.Call | None:
         """A call in ``body``, or in a function of the file called there, that runs or trains a network."""
         calls = self._tree.calls_in(body)
-        made = self._made_by.get(loader, [loader])
+        made = [item.node for item in self._forest.fact(Loaders).creating_calls(loader)]
         forward = next((call for call in calls if not self._run_on(call).isdisjoint(made)), None)
         if forward is not None:
             return forward
@@ -137,7 +124,7 @@ class Loading(ForestFact):
         for run, data in self._values.engines.runs:
             for origin in batch_origins(iterated(self._forest.value(data))):
                 found[origin].append(run)
-        return self._with_base_calls(found)
+        return self._forest.fact(Loaders).with_base_calls(found)
 
     @cached_property
     def _forwards(self) -> dict[cst.CSTNode, list[cst.Call]]:
@@ -146,24 +133,13 @@ class Loading(ForestFact):
         for call in self._tree.calls:
             for origin in self._run_on(call):
                 found[origin].append(call)
-        return self._with_base_calls(found)
+        return self._forest.fact(Loaders).with_base_calls(found)
 
     def _run_on(self, call: cst.Call) -> frozenset[cst.CSTNode]:
         """The loaders whose batches ``call`` runs a network on."""
         if not call.args or not (self._forest.fact(Networks).is_forward(call) or self._asks_network(call)):
             return frozenset()
         return frozenset().union(*(batch_origins(self._forest.value(item.value)) for item in call.args))
-
-    @cached_property
-    def _made_by(self) -> dict[cst.CSTNode, list[cst.Call]]:
-        """For each call of ``super().__init__`` that makes loaders the calls that create their objects."""
-        return {loader.node: made for loader, made in self._forest.fact(Loaders).made_by.items()}
-
-    def _with_base_calls(self, found: dict[cst.CSTNode, list[T]]) -> dict[cst.CSTNode, list[T]]:
-        """What is known of the objects of a class, for the call of ``super().__init__`` that makes them loaders."""
-        for loader, made in self._made_by.items():
-            found[loader] = list(dict.fromkeys(item for call in made for item in found.get(call, ())))
-        return found
 
     def _asks_network(self, call: cst.Call) -> bool:
         """`model.generate(...)`, `model.encode(...)`: a method of a network, given a batch."""
@@ -173,18 +149,22 @@ class Loading(ForestFact):
 
     def transfers(self, loader: Call) -> list[cst.Call]:
         """The calls that copy batches of ``loader``, or parts of them, to a CUDA device; or the trainer that does."""
-        return self._transfers.get(loader.node, []) if self.consumers(loader) else []
+        return self._forest.fact(Transfers).of(loader) if self.consumers(loader) else []
 
     def transfer_to_pin_for(self, loader: Call) -> cst.Call | None:
         """A copy of the batches of ``loader`` to a CUDA device that pinning them makes faster.
 
         One at every step, if there is any. None if only labels are copied, which are a few numbers each, or graphs of
-        DGL, which are not pinned; if these contain the features, the other parts are small.
+        DGL, which are not pinned; if these contain the features, the other parts are small. A loader that Accelerate
+        prepared copies all of a batch.
         """
         parts_of = self._forest.fact(BatchParts)
         transfers = self.transfers(loader)
         if any(map(parts_of.is_of_graph_with_features, transfers)):
             return None
+        prepared = self._forest.fact(Transfers).by_accelerate(loader)
+        if prepared is not None and self.consumers(loader):
+            return prepared
         found = [call for call in transfers if not parts_of.is_of_labels(call) and not parts_of.is_of_graph(call)]
         parts = [parts_of.cast_to_float(call.func.value) for call in found if isinstance(call.func, cst.Attribute)]
         cast = [name for name in parts if name]
@@ -192,103 +172,6 @@ class Loading(ForestFact):
         if (len(set(cast)) > 1 or is_each) and 2 * len(cast) > len(parts):
             return None  # a dataset of 64-bit numbers: the casts make new tensors, which are not pinned
         return next((call for call in found if self._forest.fact(Loops).hot(call)), next(iter(found), None))
-
-    @cached_property
-    def _transfers(self) -> dict[cst.CSTNode, list[cst.Call]]:
-        found: dict[cst.CSTNode, list[cst.Call]] = defaultdict(list)
-        for call in self._tree.calls:
-            for origin in self._moved_by(call):
-                if call not in found[origin]:
-                    found[origin].append(call)
-        for origin in self._lightning.hooks:
-            found[origin] += filter(self._lightning.is_on_gpu, self._lightning.trainers)
-        return self._with_base_calls(found)
-
-    def _moved_by(self, call: cst.Call) -> frozenset[cst.CSTNode]:
-        func = call.func
-        nothing: frozenset[cst.CSTNode] = frozenset()
-        if isinstance(func, cst.Attribute):
-            attr = func.attr.value
-            if attr in ("to", "cuda", "type"):
-                parts = self._forest.fact(BatchParts)
-                origins = batch_origins(self._forest.value(func.value)) or self.given_to_network(func.value)
-                origins = origins or parts.given(func.value) or self._tensors_of(func.value)
-                moved = bool(origins) and self._forest.fact(Devices).is_move_to_cuda(call)
-                return origins if moved and parts.may_be_part(func.value) else nothing
-            if attr == "copy_" and call.args and self._forest.value(func.value).device is Device.CUDA:
-                return batch_origins(self._forest.value(call.args[0].value))
-            if attr in FITS:
-                trainer = self._lightning.trainer_of(func)
-                is_moved = trainer is not None and self._lightning.is_on_gpu(trainer)
-                return self._lightning.taken_by(call, func) if is_moved else nothing
-        name = last_name(func)
-        if (
-            call.args
-            and name.endswith(("device", "gpu", "cuda"))
-            and _MOVERS.search(name)
-            and not self._moves_new_tensors(call)
-        ):
-            origins = batch_origins(self._forest.value(call.args[0].value))
-            devices = [argument.value for argument in call.args[1:]]
-            if origins and (any(self._is_cuda(node) for node in devices) or "cuda" in name):
-                return origins
-        elif name.endswith(("Loader", "DL", "Prefetcher", "prefetcher")) and len(call.args) > 1:
-            if any(self._is_cuda(argument.value) for argument in call.args[1:]):
-                value = self._forest.value(call.args[0].value)
-                return value.origins if value.kind is Kind.LOADER else nothing
-        return nothing
-
-    def _tensors_of(self, node: cst.BaseExpression) -> frozenset[cst.CSTNode]:
-        """The loaders of ``torch.as_tensor(batch)``, which is the batch; not if a collate function may give arrays."""
-        held = unwrapped(self._forest, node)
-        loaders = batch_origins(self._forest.value(held)) if held is not node else frozenset()
-        return frozenset(
-            item
-            for item in loaders
-            if isinstance(item, cst.Call)
-            and (made := self._forest.fact(Loaders).of(item)) is not None
-            and made.argument("collate_fn").absent
-        )
-
-    def given_to_network(self, part: cst.BaseExpression | None) -> frozenset[cst.CSTNode]:
-        """The loaders whose whole batches a network gets, if ``part`` is ``batch["image"]`` of such a parameter."""
-        if isinstance(part, cst.Name):
-            part = self._values.reaching.assigned(part)
-        while isinstance(part, cst.Subscript) and isinstance(part.value, cst.Subscript):
-            part = part.value
-        index = part.slice[0].slice if isinstance(part, cst.Subscript) else None
-        is_item = isinstance(index, cst.Index) and isinstance(index.value, cst.SimpleString)
-        return self._passed_as(part.value, _CALLERS) if isinstance(part, cst.Subscript) and is_item else frozenset()
-
-    def _passed_as(self, batch: cst.BaseExpression, depth: int) -> frozenset[cst.CSTNode]:
-        """The loaders whose batches, not yet moved, the callers of a method pass for the parameter ``batch``."""
-        param = self._values.reaching.parameter(batch)
-        method = owner_of(self._tree, param) if param is not None else None
-        if method is None or param is None or self._tree.class_of(method) is None:
-            return frozenset()
-        found: set[cst.CSTNode] = set()
-        for given in self._forest.fact(Dispatch).arguments_for(method, param):
-            value = self._forest.value(given)
-            if value.kind is Kind.BATCH and value.device is None:
-                found |= value.origins
-            elif value.kind is Kind.UNKNOWN and depth > 0:
-                found |= self._passed_as(given, depth - 1)
-        return frozenset(found)
-
-    def _moves_new_tensors(self, call: cst.Call) -> bool:
-        """Whether a function of the program makes the tensors that it moves: batches of arrays are never pinned."""
-        moved = [
-            move.func.value
-            for function in self._forest.definitions.called(call, self._values)
-            for move in self._tree.calls_in(function)
-            if isinstance(move.func, cst.Attribute) and move.func.attr.value in ("to", "cuda")
-        ]
-        return bool(moved) and all(
-            any(self._forest.name_of(inner.func) in _MAKING for inner in self._tree.calls_in(item)) for item in moved
-        )
-
-    def _is_cuda(self, node: cst.BaseExpression) -> bool:
-        return named_device(self._forest.value(node)) is Device.CUDA
 
     # -- the dataset
 

@@ -193,11 +193,11 @@ ITERATION_WRAPPERS = frozenset(
 #: What is made with the function to run for every batch as its first argument.
 ENGINES = frozenset({"ignite.engine.Engine", "ignite.engine.engine.Engine"})
 
+#: The class of Accelerate whose objects prepare networks and loaders.
+ACCELERATE = frozenset({"accelerate.Accelerator", "accelerate.accelerator.Accelerator"})
 #: Libraries that choose precision and placement themselves.
-TRAINERS = frozenset(
+TRAINERS = ACCELERATE | frozenset(
     {
-        "accelerate.Accelerator",
-        "accelerate.accelerator.Accelerator",
         "lightning.fabric.Fabric",
         "pytorch_lightning.Trainer",
         "transformers.Trainer",
