@@ -200,7 +200,7 @@ class ReturnedTensors(ForestFact):
         return None if method in _LEAVING else self._joined([node.func.value, *joined_items(passed)], given)
 
     def _of_library(self, name: str, passed: list[cst.BaseExpression], given: _Given) -> NewTensor | None:
-        """What a function of torch or NumPy computes from its arguments: also from the tensors of a list with a name."""
+        """What a function of torch or NumPy computes: also of the tensors in a list that has a name."""
         if passed and name.startswith("torch.") and name.rpartition(".")[2] in _OF_ONE:
             return self._made(passed[0], given)  # its other arguments are numbers or lists of them
         passed = [part for item in passed for part in self._listed(item)]
