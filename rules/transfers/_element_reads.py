@@ -75,7 +75,11 @@ class ElementReads:
             if found is None or self._is_once(found.loop) or self._is_tested(call, found.loop) or self._is_set(found):
                 continue
             has_items = not self._converts(call)
-            if not self._tensors.is_tensor(found.tensor, has_items=has_items) and not self._is_row_of_step(found, call):
+            if not (
+                self._tensors.is_tensor(found.tensor, has_items=has_items)
+                or self._is_row_of_step(found, call)
+                or (has_items and self._is_field(found.tensor, found.loop))
+            ):
                 continue
             if found.is_whole or not self._is_on_host(found.tensor):
                 yield found
@@ -270,8 +274,20 @@ class ElementReads:
         names = [index.value if isinstance(index, (cst.Name, cst.Integer)) else "" for index in indices]
         text = self._module.code(container)
         is_dict = self._module.code(over) in (text, f"{text}.keys()")  # `for key in losses: losses[key].item()`
-        is_named = (isinstance(container, cst.Name) or is_attribute_of_self(container)) and not is_dict
+        is_named = isinstance(container, cst.Name) or is_attribute_of_self(container)
+        is_named = (is_named or self._is_field(container, self._tree.parent(over))) and not is_dict
         return container if all(names) and names.count(name) == 1 and is_named else None
+
+    def _is_field(self, node: cst.BaseExpression, loop: cst.CSTNode | None) -> bool:
+        """Whether ``node`` is an attribute of an object, and a loop that reads its elements iterates over a tensor.
+
+        ``results.scores`` of ``for i in torch.argsort(results.scores): results.scores[i].item()``.
+        """
+        if not isinstance(node, cst.Attribute) or not isinstance(node.value, cst.Name) or node.value.value == "self":
+            return False
+        if not isinstance(loop, cst.For) or self._is_on_host(loop.iter):
+            return False
+        return self._tensors.is_tensor(loop.iter, has_items=True)
 
     def _is_counting(self, call: cst.Call) -> bool:
         return self._module.name_of(call.func) in _COUNTING
@@ -290,6 +306,10 @@ class ElementReads:
             stored = self._module.fact(Stores).attributes.get(trailing_name(tensor), ())
             methods = (call.func for call in self._tree.calls_in(loop.body))
             return any(self._tree.within(at, loop) for _, _, at in stored) or any(map(is_attribute_of_self, methods))
+        if isinstance(tensor, cst.Attribute):
+            stored = self._module.fact(Stores).attributes.get(trailing_name(tensor), ())
+            if any(self._tree.within(at, loop) for _, _, at in stored):
+                return True
         names = self._tree.inside(tensor, cst.Name)
         return any(
             self._tree.within(binding.node, loop) for name in names for binding in self._module.values.reaching.of(name)

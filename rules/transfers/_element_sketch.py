@@ -39,6 +39,8 @@ def may_read_elements(sketch: Sketch) -> bool:
                     continue
                 if _is_parameter(sketch, tensor, statement) or may_be_tensor(sketch, tensor, statement):
                     return True
+                if isinstance(tensor, ast.Attribute) and may_be_tensor(sketch, over, statement):
+                    return True  # `results.scores[index]`, by a tensor of indices
     return False
 
 

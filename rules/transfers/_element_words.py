@@ -37,6 +37,7 @@ def reads_elements(text: str) -> bool:
             continue
         container, indices = element[0], _WORD.findall(element[1])
         items = [container] if counting.intersection(indices) else []
+        items += [order for index in indices for order in over.get(index, ())]  # `results.scores[index]`
         if all(index.isdigit() for index in indices):
             items += over.pop(container, [])
         if not indices and container not in names and text.startswith(".item", at):

@@ -16,7 +16,7 @@ _FACTORY = (
     r"(?<=[\w)\]] )for \w+ in range)\("
 )
 #: A list of one number, which is repeated.
-_REPEATED = r"\b(?:tensor|Tensor|array)\(\[{1,2}[^\[\]\n]{1,60}\]{1,2} ?\*"
+_REPEATED = r"\b(?:tensor|Tensor|array)\(\s*\[{1,2}[^\[\]]{1,120}\]{1,2}\s*\*"
 _MADE = re.compile(f"{_FACTORY}|{_REPEATED}")
 #: Functions and methods of several tensors.
 _JOINED = JOINING | {"scatter_"}

@@ -29,8 +29,9 @@ class ItemPerElement(Rule):
     or scaled before (`int(np.ceil(255 * tensor[i].cpu()))`), or counted up to (`range(x)`). The tensor is seen to be
     one tensor, by how it is made, passed or used (`tensor.size()`, `tensor.device`), or is a row of something that a
     training step computes on, and is the same in all iterations. It may be an attribute of `self` that the loop does
-    not set: `self.losses[i].item()`. Several reads of one tensor, or of attributes of `self`, in one loop are one
-    finding.
+    not set: `self.losses[i].item()`. Or it is an attribute of another object, and the loop iterates over a tensor of
+    indices: `results.scores[i].item()` in `for i in torch.argsort(results.scores):`. Several reads of one tensor, or of
+    attributes of one object, in one loop are one finding.
 
     Not reported: loops over a tensor that is seen to be on the CPU, lists of tensors, tensors that an iteration makes,
     reads under a test of the type, constructors and functions that only constructors call, loops that a script runs
@@ -82,13 +83,14 @@ class ItemPerElement(Rule):
         return may_read_elements(sketch)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
-        from torchlint.model.syntax.dotted import is_attribute_of_self
+        import libcst as cst
 
         from ._element_reads import ElementReads
 
         grouped: dict[tuple[object, str], list[ElementRead]] = {}
         for read in module.fact(ElementReads).all():
-            key = "self" if is_attribute_of_self(read.tensor) else module.code(read.tensor)
+            is_field = isinstance(read.tensor, cst.Attribute) and isinstance(read.tensor.value, cst.Name)
+            key = module.code(read.tensor.value if is_field else read.tensor)
             grouped.setdefault((read.loop, key), []).append(read)
         for read, *others in grouped.values():
             name = module.code(read.tensor)

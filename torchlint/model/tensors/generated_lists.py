@@ -13,6 +13,8 @@ from torchlint.model.tensors.numbers import Numbers
 
 #: Functions that give a number of numbers.
 _COMPUTING = re.compile(r"math\.\w+|builtins\.(abs|float|int|max|min|pow|round)|numpy\.(cos|exp|log|power|sin|sqrt)")
+#: Names of attributes that are numbers, if nothing else is known of them.
+_COUNTS = re.compile(r"num_\w+")
 
 
 class GeneratedLists(ForestFact):
@@ -54,7 +56,7 @@ class GeneratedLists(ForestFact):
         )
 
     def _is_of_one(self, node: cst.BaseExpression) -> bool:
-        """``[0]``, ``[[0.5]]``, ``[step]``."""
+        """``[0]``, ``[[0.5]]``, ``[step]``, ``[diffusion.num_steps]``."""
         if not isinstance(node, cst.List) or len(node.elements) != 1:
             return False
         only = node.elements[0]
@@ -66,6 +68,8 @@ class GeneratedLists(ForestFact):
             reached = self._forest.values.reaching.of(node)
             if any(item.kind is BindingKind.FOR for item in reached):
                 return False
+        if isinstance(node, cst.Attribute) and not self._forest.value(node) and _COUNTS.fullmatch(node.attr.value):
+            return True
         return self._numbers.is_number(node) or self._numbers.is_setting(node)
 
     def _is_formula(self, node: cst.BaseExpression) -> bool:

@@ -308,7 +308,14 @@ class NewTensors(ForestFact):
         return not any(tree.within(use, moved) for moved in self._moved_with(node))
 
     def _moved_with(self, node: cst.Name) -> Iterator[cst.CSTNode]:
-        """What the innermost call that may move it moves: of ``torch.cat((rows, columns)).cuda()``."""
+        """What the innermost call that may move it moves: of ``torch.cat((rows, columns)).cuda()``.
+
+        And the tuple or list that it is in, all of which is joined and moved.
+        """
+        element = self._forest.tree.parent(node)
+        joined = self._forest.tree.parent(element) if isinstance(element, cst.Element) else None
+        if joined is not None:
+            yield joined
         for above, child in climb(self._forest.tree, node, self._forest.tree.statement_of(node)):
             is_called = isinstance(above, cst.Call) and above.func is child
             if is_called and isinstance(child, cst.Attribute) and child.attr.value in _MOVING:

@@ -15,7 +15,7 @@ from torchlint.model.semantics.reaching import MANY
 from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.parameters import parameters_of
 from torchlint.model.syntax.scopes import Binding, unpacked
-from torchlint.model.tensors.creation import READING, SAME_EVERYWHERE
+from torchlint.model.tensors.creation import READING, SAME_EVERYWHERE, WHOLE
 from torchlint.model.tensors.generated_lists import GeneratedLists
 from torchlint.model.tensors.host_factories import (
     HostFactories,
@@ -31,6 +31,8 @@ from torchlint.model.tensors.numbers import Numbers
 _LEAVING = frozenset("to cuda cpu type type_as item tolist numpy size dim numel data_ptr get_device pin_memory".split())
 #: Decorators that change nothing about what a function returns.
 _PLAIN = frozenset({"staticmethod", "classmethod", "torch.no_grad()"})
+#: Functions of torch that compute from one tensor alone, which is their first argument.
+_OF_ONE = (WHOLE - {"repeat_interleave"}) | {"pad"}
 #: Functions that return several tensors.
 _GRIDS = ("torch.meshgrid", "numpy.meshgrid")
 #: Kinds of values that are not tensors.
@@ -85,7 +87,8 @@ class ReturnedTensors(ForestFact):
             if (passed := self._forest.definitions.argument_of(call, function, param)) is not None
             and (made := self._made(passed, given)) is not None
         }
-        returned = self._forest.definitions.returns(function)
+        reached = self._forest.values.branches.reached(call, function)
+        returned = self._forest.definitions.returns(function) if reached is None else reached
         if len(returned) > MANY:
             return None
         passed_on = frozenset(new)
@@ -185,7 +188,7 @@ class ReturnedTensors(ForestFact):
         if name.startswith(("torch.", "numpy.")):
             of_numpy = name.startswith("numpy.")
             created = self._factories.of_array(node, name) if of_numpy else self._factories.of(node, name)
-            return created if created is not None else self._joined(joined_items(passed), given)
+            return created if created is not None else self._of_library(name, passed, given)
         if name:
             return None
         made = self._made(node.func.value, given) if isinstance(node.func, cst.Attribute) else None
@@ -195,6 +198,31 @@ class ReturnedTensors(ForestFact):
         if method in SAME_EVERYWHERE or self._factories.casts(node, method):
             return made
         return None if method in _LEAVING else self._joined([node.func.value, *joined_items(passed)], given)
+
+    def _of_library(self, name: str, passed: list[cst.BaseExpression], given: _Given) -> NewTensor | None:
+        """What a function of torch or NumPy computes: also of the tensors in a list that has a name."""
+        if passed and name.startswith("torch.") and name.rpartition(".")[2] in _OF_ONE:
+            return self._made(passed[0], given)  # its other arguments are numbers or lists of them
+        passed = [part for item in passed for part in self._listed(item)]
+        return self._joined(joined_items(passed), given)
+
+    def _listed(self, node: cst.BaseExpression) -> list[cst.BaseExpression]:
+        """What a list contains that has a name and only gets items at its end: ``parts = [x]``, ``parts.append(y)``."""
+        tree = self._forest.tree
+        given = self._forest.values.reaching.only(node) if isinstance(node, cst.Name) else None
+        home = self._forest.names.home_of(node) if isinstance(node, cst.Name) else None
+        if given is None or given.path or home is None or not isinstance(given.value, cst.List):
+            return [node]
+        items: list[cst.BaseExpression] = [given.value]
+        for use in self._forest.values.reaching.uses_of(given, home):
+            if use is node or tree.within(use, given.node):
+                continue
+            method = tree.parent(use)
+            call = tree.parent(method) if isinstance(method, cst.Attribute) and method.attr.value == "append" else None
+            if not isinstance(call, cst.Call) or call.func is not method or len(call.args) != 1:
+                return [node]
+            items.append(call.args[0].value)
+        return items
 
     def _joined(self, nodes: Iterable[cst.BaseExpression], given: _Given) -> NewTensor | None:
         """What is computed from tensors and other values, if all tensors are new."""
