@@ -234,6 +234,25 @@ def test_what_a_file_begins_to_use_is_reported_again(project: Path, capsys: pyte
     assert "TL206" in printed(capsys)
 
 
+def test_a_file_that_begins_to_call_a_method_without_gradients_counts(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (project / "agent.py").write_text(
+        "from torch import nn\n\n\nclass Agent:\n    def __init__(self):\n"
+        "        self.actor = nn.Linear(8, 8).cuda()\n        self.kept = []\n\n"
+        "    def act(self, x):\n        y = self.actor(x).detach()\n        self.kept.append(y)\n        return y\n"
+    )
+    assert "TL402" in printed(capsys)
+    edit(project, "notes.py", "X = 1", "import torch\n\n\ndef run(agent, x):\n    agent.act(x)\n")
+    assert "TL402" in printed(capsys)
+    edit(project, "notes.py", "    agent.act(x)", "    with torch.no_grad():\n        agent.act(x)")
+    assert "TL402" not in printed(capsys)
+    edit(project, "notes.py", "torch.no_grad()", "open(x)")
+    output = printed(capsys)
+    assert "TL402" in output
+    assert output == printed(capsys, "--no-cache")
+
+
 def test_a_changed_configuration_file_counts(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (project / "run.py").write_text(
         "import torch\nimport yaml\nfrom torch.utils.data import DataLoader\n\nfrom photos import Photos\n\n"

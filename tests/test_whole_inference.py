@@ -475,3 +475,58 @@ def test_who_uses_a_network_switches_the_mode_of_its_parts(
     main = "from data import loader\nfrom speaking import speak\n\nspeak('weights.pt', loader)\n"
     files = {"speaker": SPEAKER, "speaking": speaking, "main": main}
     assert rows_of(tmp_path, files, "speaker", "TL401") == expected
+
+
+AGENT = """\
+from torch import nn
+
+
+class Agent:
+    def __init__(self, size):
+        self.actor = nn.Sequential(nn.Linear(size, 256), nn.ELU(), nn.Linear(256, 8)).cuda()
+        self.storage = []
+
+    def act(self, observations):
+        actions = self.actor(observations).detach()
+        self.storage.append(actions)
+        return actions
+"""
+RUNNER = """\
+import torch
+
+
+class Runner:
+    def __init__(self, kind, env):
+        self.agent, self.env = kind(env.size), env
+
+    def learn(self, steps):
+        observations = self.env.reset()
+        with torch.inference_mode():
+            for _ in range(steps):
+                observations = self.env.step(self.agent.act(observations))
+"""
+ALGORITHM = """\
+class Algorithm:
+    def collect(self, observations):
+        return self.agent.act(observations)
+"""
+COLLECTING = "import torch\n\n\n@torch.no_grad()\ndef collect_all(algorithm, x):\n    return algorithm.collect(x)\n"
+
+
+@pytest.mark.parametrize(
+    ("others", "expected"),
+    [
+        ({}, [10]),
+        ({"runner": RUNNER}, []),
+        ({"runner": RUNNER.replace("torch.inference_mode()", "self.env.lock")}, [10]),
+        ({"runner": RUNNER.replace(".act(", ".play(")}, [10]),
+        ({"tests/test_runner": RUNNER}, [10]),
+        ({"algorithm": ALGORITHM}, [10]),
+        ({"algorithm": ALGORITHM, "collecting": COLLECTING}, []),
+        ({"algorithm": ALGORITHM, "collecting": COLLECTING.replace("algorithm.collect(x)", "x")}, [10]),
+    ],
+)
+def test_a_library_may_call_a_method_without_gradients(
+    tmp_path: Path, others: dict[str, str], expected: list[int]
+) -> None:
+    assert rows_of(tmp_path, {"agent": AGENT, **others}, "agent", "TL402") == expected

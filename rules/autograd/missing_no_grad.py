@@ -37,7 +37,8 @@ class MissingNoGrad(Rule):
 
     There must be no `no_grad()` or `inference_mode()` around the call, on its function or in its callers, and no
     backward pass may go through an output. If some callers disable gradients and one does not, a note names that
-    caller. A function that trains or evaluates depending on a parameter (`run_epoch("val")`) is flagged if a caller
+    caller. A method without a known caller is not reported if the project calls a method of this name with gradients
+    disabled. A function that trains or evaluates depending on a parameter (`run_epoch("val")`) is flagged if a caller
     passes a constant for which nothing is trained, also if another function computes the loss for it, or passes the
     constant on. Inference that runs once is reported at information level. A file that tries out its network under
     `if __name__ == "__main__":` is not reported, and of functions that measure a network only those that put it into

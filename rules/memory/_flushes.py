@@ -56,7 +56,7 @@ class Flushes:
     def __init__(self, module: Module) -> None:
         self._module = module
         self._tree = module.tree
-        self._first_ends: dict[cst.FunctionDef, float] = {}
+        self._first_ends: dict[cst.CSTNode, float] = {}
         self._handling: dict[cst.CSTNode, bool] = {}
 
     def all(self) -> Iterator[Flush]:
@@ -119,11 +119,13 @@ class Flushes:
     # -- steps
 
     def _step(self, call: cst.Call) -> StepPlace | None:
-        if self._is_for_a_purpose(call) or self._ends_a_phase(call):
+        if self._is_for_a_purpose(call):
             return None
         places = self._module.fact(StepPlaces)
         found = places.of(call, places.always, trained=True) or places.of(call, places.always) or self._forward(call)
-        if found is None or any(map(self._is_for_a_purpose, found.calls)) or self._is_handling_models(found.step):
+        if found is None or self._ends_a_phase(call, found.step):
+            return None
+        if any(map(self._is_for_a_purpose, found.calls)) or self._is_handling_models(found.step):
             return None
         return None if self._saves_memory(found.step) else found
 
@@ -134,19 +136,24 @@ class Flushes:
             return None
         return places.in_training(call)
 
-    def _ends_a_phase(self, call: cst.Call) -> bool:
-        """Whether a loop, or a comprehension, that runs a network precedes ``call`` in its function: an evaluation."""
+    def _ends_a_phase(self, call: cst.Call, step: cst.CSTNode) -> bool:
+        """Whether a loop, or a comprehension, that runs a network precedes ``call`` in its step: an evaluation.
+
+        If the step is in another function, what precedes ``call`` in its own function counts.
+        """
         function = self._module.function_of(call)
         if function is None:
             return False
-        if function not in self._first_ends:
-            self._first_ends[function] = self._first_end(function)
-        return self._tree.index(call) > self._first_ends[function]
+        place = step if self._tree.within(step, function) and self._tree.within(call, step) else function
+        if place not in self._first_ends:
+            self._first_ends[place] = self._first_end(place)
+        return self._tree.index(call) > self._first_ends[place]
 
-    def _first_end(self, function: cst.FunctionDef) -> float:
-        """The index at which the first loop, or comprehension, of ``function`` ends that runs a network."""
+    def _first_end(self, place: cst.CSTNode) -> float:
+        """The index at which the first loop, or comprehension, within a function or loop ends that runs a network."""
         runs_network, end = self._module.fact(Networks).runs_network, math.inf
-        for loop in self._tree.inside(function.body, *_REPEATING):
+        body = place.body if isinstance(place, (cst.FunctionDef, cst.For, cst.While)) else place
+        for loop in self._tree.inside(body, *_REPEATING):
             if self._tree.last(loop) >= end:
                 continue
             repeated: cst.CSTNode | None = None

@@ -27,7 +27,7 @@ class CacheFlushInLoop(Rule):
     function that the loop calls, also in another file, or in what the `forward` of a network runs. A call of a function
     that does nothing but flush is reported where the step calls it.
 
-    Not reported: flushes once per epoch, before a validation pass or after a loop that runs a network, in an `except`
+    Not reported: flushes once per epoch, before a validation pass or after an inner loop with a network, in an `except`
     block, under a condition other than one on the device (a step counter, a memory limit, an option), in loops that
     build or load a network in each iteration, and in functions for benchmarks, offloading or loading. `gc.collect()` is
     not reported where a program turns the collector off and runs it itself.

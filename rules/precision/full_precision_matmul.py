@@ -28,7 +28,8 @@ class FullPrecisionMatmul(Rule):
     Not flagged are
 
     - training loops that gain more from autocast: TL301 (missing-autocast) flags them;
-    - convolutional networks, because cuDNN uses TF32 by default;
+    - networks with convolutions, because cuDNN uses TF32 by default; a convolution that embeds patches, with a stride
+      equal to its kernel size, does not count;
     - networks whose layers are all seen to have fewer than 1024 x 1024 weights.
 
     ## Why it is slow

@@ -296,6 +296,7 @@ def _model(
             module = Module(forest, file.path, options, settings.target_for(source.path, source.text))
     if file is not None:
         module.is_taken, module.is_used, module.is_called = file.is_taken, file.is_used, file.is_called
+        module.is_called_without_gradients = file.is_called_without_gradients
     try:
         yield module
     finally:

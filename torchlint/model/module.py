@@ -46,6 +46,8 @@ class Module(Forest):
         self.is_used: Callable[[str], bool] = lambda name: True
         #: whether something in the project may call the methods of this name of the classes of the file
         self.is_called: Callable[[str], bool] = lambda name: True
+        #: ... and do so with gradients disabled, as far as other files show it
+        self.is_called_without_gradients: Callable[[str], bool] = lambda name: False
         index = self.files.index(file)
         self.root = self.tree.roots[index]
         self._first, self._last = self.tree.index(self.root), self.tree.last(self.root)

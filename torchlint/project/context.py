@@ -24,6 +24,7 @@ from torchlint.project.store import StoreEntry
 from torchlint.source.parsing import ParseError, is_too_deep
 
 if TYPE_CHECKING:
+    from torchlint.project.guarded import GuardedCalls
     from torchlint.project.uses import Uses
 
 #: Characters of files that are analysed together as a whole.
@@ -124,9 +125,17 @@ class _Known:
 
         return Uses(self.project)
 
+    @cached_property
+    def guarded(self) -> GuardedCalls:
+        """Which methods its files may call without gradients."""
+        from torchlint.project.guarded import GuardedCalls  # as above
+
+        return GuardedCalls(self.project)
+
     def consulted(self, file: str) -> frozenset[str]:
-        """The files that were looked at so far for what of a file is used."""
-        return self.uses.consulted(file) if "uses" in vars(self) else frozenset()
+        """The files that were looked at so far for what of a file is used, and how."""
+        used = self.uses.consulted(file) if "uses" in vars(self) else frozenset()
+        return used | (self.guarded.consulted(file) if "guarded" in vars(self) else frozenset())
 
     def including(self, path: str) -> _Known:
         """The same project with a file that belongs to it only while this is checked, such as an ignored file.
@@ -259,6 +268,10 @@ class ProjectFile:
     def is_called(self, name: str) -> bool:
         """Whether something in the project may call the methods of this name of its classes."""
         return self._known.uses.has_method(self.path, name)
+
+    def is_called_without_gradients(self, name: str) -> bool:
+        """Whether something in the project may call the methods of this name of its classes with gradients disabled."""
+        return self._known.guarded.has(self.path, name)
 
 
 _projects: dict[tuple[str, tuple[str, ...], bool | str], _Known] = {}

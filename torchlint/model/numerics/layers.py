@@ -19,6 +19,7 @@ _CONVOLUTIONAL = ("torchvision.models.", "timm.create_model", "timm.models.", "s
 #: ... as these do.
 _TRANSFORMERS = ("vit", "swin", "deit", "beit", "transformer", "former", "mixer", "gmlp", "clip", "dino", "eva", "mvit")
 
+_CONVOLUTIONS = frozenset({"torch.nn.Conv1d", "torch.nn.Conv2d", "torch.nn.Conv3d"})
 #: Networks of grouped convolutions, one group a channel as a rule.
 _DEPTHWISE = re.compile(r"mobile|efficientnet|mnasnet|shufflenet|regnet|convnext|resnext|xception|mixnet|ghost|nfnet")
 
@@ -29,6 +30,8 @@ class Layers:
 
     calls: tuple[Call, ...]  #: the calls that make its layers, and those that compute in it
     places: frozenset[cst.CSTNode] = frozenset()  #: the definitions and calls that these were looked for in
+    #: convolutions that cut their input into patches: the stride is the size of the kernel, and no kernel of 1
+    patches: frozenset[cst.CSTNode] = frozenset()
 
     def any(self, *names: str) -> bool:
         """Whether one of the calls is of a class or function of torch.nn that is called so."""
@@ -57,8 +60,12 @@ class Layers:
 
     @property
     def product(self) -> Call | None:
-        """The layer that multiplies matrices, where they are what the network is made of: no head of convolutions."""
-        if self.convolves or self.any("Conv1d", "Conv3d", "conv1d", "conv3d"):
+        """The layer that multiplies matrices, where they are what the network is made of: no head of convolutions.
+
+        A convolution that embeds patches does not count: each weight is used once per patch, as in a linear layer.
+        """
+        others = Layers(tuple(call for call in self.calls if call.node not in self.patches))
+        if others.convolves or others.any("Conv1d", "Conv3d", "conv1d", "conv3d"):
             return None
         found = [call for call in self.calls if call.name.startswith("torch.nn.") and last_part(call.name) in PRODUCTS]
         whole = [call for call in found if not call.name.endswith("inear")]
@@ -84,8 +91,18 @@ class NetworkLayers(ForestFact):
             seen: set[cst.CSTNode] = set()
             places = sorted(made, key=self._forest.tree.index)
             calls = tuple(call for place in places for call in self._inside(place, seen))
-            self._known[made] = Layers(calls, frozenset(seen))
+            patches = frozenset(call.node for call in calls if self._embeds_patches(call))
+            self._known[made] = Layers(calls, frozenset(seen), patches)
         return self._known[made]
+
+    def _embeds_patches(self, call: Call) -> bool:
+        """``nn.Conv2d(3, dim, kernel_size=patch, stride=patch)``."""
+        if call.name not in _CONVOLUTIONS:
+            return False
+        kernel, stride = call.argument("kernel_size").value, call.argument("stride").value
+        if kernel is None or stride is None or _is_one(kernel):
+            return False
+        return self._forest.code(kernel) == self._forest.code(stride)
 
     def _inside(self, place: cst.CSTNode, seen: set[cst.CSTNode]) -> Iterator[Call]:
         """The calls of libraries in ``place`` and in what it calls."""

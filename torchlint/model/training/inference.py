@@ -180,6 +180,8 @@ class Inference:
                 return None
             if any(module.fact(Frozen).has(item.value) for item in unguarded.args):
                 return None
+        elif function is not None and self._may_be_called_without_gradients(function):
+            return None
         site = self._recorded_forward(call, function, model, volatile)
         if site is not None and function is not None and site.node is function and self._also_trains(call, function):
             site = replace(site, node=module.tree.statement_of(call))
@@ -275,6 +277,13 @@ class Inference:
         if owner is None or self._module.definitions.is_known_whole(owner):
             return False
         return not self._module.callers(function).calls
+
+    def _may_be_called_without_gradients(self, function: cst.FunctionDef) -> bool:
+        """Whether code that is not seen may call a method with gradients disabled, by an object of unknown class."""
+        module = self._module
+        if module.tree.class_of(function) is None or module.callers(function).calls:
+            return False
+        return module.is_called_without_gradients(function.name.value)
 
     def _evaluating_phases(self, call: cst.Call, function: cst.FunctionDef | None) -> list[Phase]:
         """The phases in which ``function`` only evaluates the network that it trains in another one."""
