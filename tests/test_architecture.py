@@ -123,6 +123,13 @@ def test_imports_go_to_lower_layers(graph: Graph) -> None:
     assert imports_upwards(graph) == []
 
 
+@pytest.mark.parametrize("folder", PACKAGES.values(), ids=PACKAGES)
+def test_no_file_is_longer_than_one_subject_needs(folder: Path) -> None:
+    lengths = {str(file): file.read_text(encoding="utf-8").count("\n") for file in folder.rglob("*.py")}
+    assert len(lengths) > 100
+    assert [name for name, length in lengths.items() if length > 400] == []
+
+
 def test_the_picture_in_the_docs_shows_the_same_layers() -> None:
     text = (REPOSITORY / "docs" / "architecture.md").read_text(encoding="utf-8")
     picture = re.search(r"^## Layers\n.*?^```text\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)

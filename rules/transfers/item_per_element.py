@@ -89,9 +89,10 @@ class ItemPerElement(Rule):
 
         grouped: dict[tuple[object, str], list[ElementRead]] = {}
         for read in module.fact(ElementReads).all():
-            is_field = isinstance(read.tensor, cst.Attribute) and isinstance(read.tensor.value, cst.Name)
-            key = module.code(read.tensor.value if is_field else read.tensor)
-            grouped.setdefault((read.loop, key), []).append(read)
+            tensor = read.tensor
+            if isinstance(tensor, cst.Attribute) and isinstance(tensor.value, cst.Name):
+                tensor = tensor.value  # the fields of one object
+            grouped.setdefault((read.loop, module.code(tensor)), []).append(read)
         for read, *others in grouped.values():
             name = module.code(read.tensor)
             short = f"`{name}`" if len(name) <= 40 else "the tensor"

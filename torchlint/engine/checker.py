@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import traceback
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from torchlint.engine.own_files import fitted, rows_of, within
 from torchlint.engine.results import Basis, digest_of
 from torchlint.engine.screens import concerned, imports_torch, screen, sketched
 from torchlint.findings.baseline import BaselineError, load, unknown
@@ -20,7 +20,7 @@ from torchlint.findings.suppressions import suppress
 from torchlint.rule.rule import Rule
 from torchlint.settings.settings import Settings
 from torchlint.source import deadline
-from torchlint.source.lexemes import code_of, comments_in
+from torchlint.source.lexemes import code_of
 from torchlint.source.parsing import TOO_DEEP, ParseError, check_syntax, garbage_collection_paused
 from torchlint.source.paths import in_project, is_in_package, is_vendored
 from torchlint.source.source import Source, SourceError
@@ -118,7 +118,7 @@ def _reported(source: Source, settings: Settings, found: list[Diagnostic], check
         if report_unused and checked:
             checked.add(UNUSED_SUPPRESSION.code)
     return sorted(
-        (_fitted(source, settings.with_fix_as_set(item)) for item in joined(source, diagnostics, found)),
+        (fitted(source, settings.with_fix_as_set(item)) for item in joined(source, diagnostics, found)),
         key=lambda item: (item.start, item.code, item.end),
     )
 
@@ -318,51 +318,8 @@ def _run_rule(rule: Rule, module: Module, source: Source) -> list[Diagnostic]:
             is_own = module.begin <= item.start <= module.end
             if is_own and (rule.in_tests or not unused.has(item.start)) and not purposes.is_dead_at(item.start):
                 found[item] = None
-        moved = [_within(item, module, fixes) for item in found]
-    return [one if one.rows[0] else replace(one, rows=_rows(source, one)) for one in moved]
-
-
-def _within(diagnostic: Diagnostic, module: Module, fixes: dict[int, Fix | None]) -> Diagnostic:
-    """The diagnostic with offsets and rows of its own file, and without a fix that would edit another one.
-
-    ``fixes`` contains, by identity, those that were moved before.
-    """
-    base, first = module.begin, module.row_at(module.begin) - 1
-    fix = diagnostic.fix
-    if fix is not None:
-        if id(fix) not in fixes:
-            fixes[id(fix)] = _moved(fix, module)
-        fix = fixes[id(fix)]
-    rows = diagnostic.rows
-    return replace(
-        diagnostic,
-        start=diagnostic.start - base,
-        end=diagnostic.end - base,
-        fix=fix,
-        rows=(rows[0] - first, rows[1] - first) if rows[0] else rows,
-    )
-
-
-def _moved(fix: Fix, module: Module) -> Fix | None:
-    """The fix with offsets of its own file; None if it would edit another one, or drop a comment."""
-    base = module.begin
-    if not all(base <= edit.start and edit.end <= module.end for edit in fix.edits):
-        return None
-    comments = Counter(comment for edit in fix.edits for comment in comments_in(module.text[edit.start : edit.end]))
-    if comments - Counter(comment for edit in fix.edits for comment in comments_in(edit.content)):
-        return None
-    if base == 0:
-        return fix
-    return replace(fix, edits=tuple(replace(edit, start=edit.start - base, end=edit.end - base) for edit in fix.edits))
-
-
-def _fitted(source: Source, diagnostic: Diagnostic) -> Diagnostic:
-    """The diagnostic with its fix as the file can take it, without one that the file cannot take."""
-    fix = diagnostic.fix
-    edits = source.fitted(fix.edits) if fix is not None else None
-    if fix is None or edits is fix.edits:
-        return diagnostic
-    return replace(diagnostic, fix=replace(fix, edits=tuple(edits)) if edits else None)
+        moved = [within(item, module, fixes) for item in found]
+    return [one if one.rows[0] else replace(one, rows=rows_of(source, one)) for one in moved]
 
 
 @contextmanager
@@ -386,10 +343,6 @@ def _text_of(error: Exception) -> str:
         return str(error)
     except Exception:  # it is about a node, and trees are made without what their text needs
         return "(it cannot be shown)"
-
-
-def _rows(source: Source, diagnostic: Diagnostic) -> tuple[int, int]:
-    return source.location(diagnostic.start)[0], source.location(max(diagnostic.start, diagnostic.end - 1))[0]
 
 
 def _invalid_syntax(source: Source, error: ParseError, what: str = "the file") -> Diagnostic:
