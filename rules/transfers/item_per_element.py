@@ -89,8 +89,8 @@ class ItemPerElement(Rule):
 
         grouped: dict[tuple[object, str], list[ElementRead]] = {}
         for read in module.fact(ElementReads).all():
-            is_field = isinstance(read.tensor, cst.Attribute) and isinstance(read.tensor.value, cst.Name)
-            key = module.code(read.tensor.value if is_field else read.tensor)
+            owner = read.tensor.value if isinstance(read.tensor, cst.Attribute) else None
+            key = module.code(owner if isinstance(owner, cst.Name) else read.tensor)
             grouped.setdefault((read.loop, key), []).append(read)
         for read, *others in grouped.values():
             name = module.code(read.tensor)
