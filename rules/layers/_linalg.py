@@ -91,6 +91,7 @@ class WastefulProducts:
             and isinstance(left, cst.Call)
             and len(left.args) == 1
             and not self._sums_over_columns(left.args[0].value, right)
+            and not self._is_flat(right)
         ):
             inner = self._module.code(left.args[0].value)
             return Waste(
@@ -100,6 +101,15 @@ class WastefulProducts:
                 self._plain(f"torch.linalg.solve({inner}, {self._module.code(right)})", left),
             )
         return None
+
+    def _is_flat(self, right: cst.BaseExpression) -> bool:
+        """Whether ``right`` has many columns, as all pixels: ``grid.view(b, 3, -1)``, ``grid.flatten(2)``."""
+        if not isinstance(right, cst.Call) or not isinstance(right.func, cst.Attribute) or not right.args:
+            return False
+        last = self._module.code(right.args[-1].value)
+        return (right.func.attr.value in ("view", "reshape") and last == "-1") or (
+            right.func.attr.value == "flatten" and len(right.args) == 1
+        )
 
     def _sums_over_columns(self, matrix: cst.BaseExpression, right: cst.BaseExpression) -> bool:
         """Whether ``matrix`` is ``b @ b.t() + ridge``, and ``right`` is ``b``, which has many more columns."""

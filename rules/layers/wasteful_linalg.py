@@ -34,9 +34,10 @@ class WastefulLinalg(Rule):
       statements take the first items, and nothing else, of a sort with a name.
 
     Not reported are calls of NumPy, `torch.diag` of a product or a covariance, which takes the diagonal out, an
-    inverse with a name, which may be used again, the inverse of `b @ b.t()` in a product with `b`, which has many more
-    columns than the inverse, and slices by a bound that is seldom reached (`[:max_detections]`, or
-    any in NMS), where most of the sort is read. A sort is not reported where a comment compares it with `topk`.
+    inverse with a name, which may be used again, the inverse of `b @ b.t()` in a product with `b`, and of any matrix in
+    a product with `x.view(n, 3, -1)` or `x.flatten(2)`, which have many more columns than the inverse, and slices by a
+    bound that is seldom reached (`[:max_detections]`, or any in NMS), where most of the sort is read. A sort is not
+    reported where a comment compares it with `topk`.
     Code that runs only once is not reported either: in a constructor, or in a function named for loading, setting up
     or drawing.
 
