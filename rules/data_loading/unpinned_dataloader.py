@@ -16,11 +16,11 @@ class UnpinnedDataloader(Rule):
 
     ## What it does
     Flags a `torch.utils.data.DataLoader` without `pin_memory`, or with `pin_memory=False`, if its batches are copied to
-    a CUDA device: by `.to(device)`, by `.cuda()`, by a Lightning trainer on a GPU or by the loader that `prepare` of
-    Accelerate's `Accelerator` returns, unless `cpu=True` or `device_placement` prevents that. The copy may be in
-    `forward` of a network that gets the whole batch (`batch["image"].cuda()`). The False may also be a constant, an
-    attribute of a configuration class, the default of a parameter or an entry of `**options`. It does not count if the
-    command line, or code that torchlint cannot see, may override it. If the program reads the value by a key
+    a CUDA device: by `.to(device)`, by `.cuda()`, by a Lightning trainer on a GPU or, in training, by the loader that
+    `prepare` of Accelerate's `Accelerator` returns, unless `cpu=True` or `device_placement` prevents that. The copy may
+    be in `forward` of a network that gets the whole batch (`batch["image"].cuda()`). The False may also be a constant,
+    an attribute of a configuration class, the default of a parameter or an entry of `**options`. It does not count if
+    the command line, or code that torchlint cannot see, may override it. If the program reads the value by a key
     (`config["pin_memory"]`, `config.get("pin_memory", False)`), the YAML, JSON and TOML files of the project decide.
 
     A loader is not flagged

@@ -24,7 +24,7 @@ from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.dotted import called_name
 from torchlint.model.tensors.devices import Devices
 from torchlint.model.training import loops
-from torchlint.model.training.loops import Loops, batch_origins
+from torchlint.model.training.loops import Loops, batch_origins, is_backward
 from torchlint.model.training.networks import Networks
 from torchlint.model.training.purpose import Purposes
 
@@ -151,19 +151,24 @@ class Loading(ForestFact):
         """The calls that copy batches of ``loader``, or parts of them, to a CUDA device; or the trainer that does."""
         return self._forest.fact(Transfers).of(loader) if self.consumers(loader) else []
 
+    def _trains_on(self, loader: Call) -> bool:
+        """Whether a loop over ``loader`` contains a backward pass."""
+        calls = (call for consumer in self.consumers(loader) for call in self._tree.calls_in(consumer.node))
+        return any(map(is_backward, calls))
+
     def transfer_to_pin_for(self, loader: Call) -> cst.Call | None:
         """A copy of the batches of ``loader`` to a CUDA device that pinning them makes faster.
 
         One at every step, if there is any. None if only labels are copied, which are a few numbers each, or graphs of
         DGL, which are not pinned; if these contain the features, the other parts are small. A loader that Accelerate
-        prepared copies all of a batch.
+        prepared copies all of a batch; it may contain only prompts, unless a network is trained on it.
         """
         parts_of = self._forest.fact(BatchParts)
         transfers = self.transfers(loader)
         if any(map(parts_of.is_of_graph_with_features, transfers)):
             return None
         prepared = self._forest.fact(Transfers).by_accelerate(loader)
-        if prepared is not None and self.consumers(loader):
+        if prepared is not None and self._trains_on(loader):
             return prepared
         found = [call for call in transfers if not parts_of.is_of_labels(call) and not parts_of.is_of_graph(call)]
         parts = [parts_of.cast_to_float(call.func.value) for call in found if isinstance(call.func, cst.Attribute)]
