@@ -24,7 +24,8 @@ from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.dotted import called_name
 from torchlint.model.tensors.devices import Devices
 from torchlint.model.training import loops
-from torchlint.model.training.loops import Loops, batch_origins, is_backward
+from torchlint.model.training.gradients import Gradients
+from torchlint.model.training.loops import Loops, batch_origins
 from torchlint.model.training.networks import Networks
 from torchlint.model.training.purpose import Purposes
 
@@ -151,11 +152,6 @@ class Loading(ForestFact):
         """The calls that copy batches of ``loader``, or parts of them, to a CUDA device; or the trainer that does."""
         return self._forest.fact(Transfers).of(loader) if self.consumers(loader) else []
 
-    def _trains_on(self, loader: Call) -> bool:
-        """Whether a loop over ``loader`` contains a backward pass."""
-        calls = (call for consumer in self.consumers(loader) for call in self._tree.calls_in(consumer.node))
-        return any(map(is_backward, calls))
-
     def transfer_to_pin_for(self, loader: Call) -> cst.Call | None:
         """A copy of the batches of ``loader`` to a CUDA device that pinning them makes faster.
 
@@ -168,7 +164,8 @@ class Loading(ForestFact):
         if any(map(parts_of.is_of_graph_with_features, transfers)):
             return None
         prepared = self._forest.fact(Transfers).by_accelerate(loader)
-        if prepared is not None and self._trains_on(loader):
+        trains = self._forest.fact(Gradients).trains
+        if prepared is not None and any(trains(consumer.node) for consumer in self.consumers(loader)):
             return prepared
         found = [call for call in transfers if not parts_of.is_of_labels(call) and not parts_of.is_of_graph(call)]
         parts = [parts_of.cast_to_float(call.func.value) for call in found if isinstance(call.func, cst.Attribute)]
