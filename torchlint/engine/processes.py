@@ -31,7 +31,7 @@ def work_on(files: Sequence[File], request: Request, executor: Executor | None) 
     workers = _workers(files)
     if executor is not None:
         request = replace(request, run=time.time_ns())  # a process of the executor may have served an earlier run
-        chunks = [chunk for share in _shares(files, workers) for chunk in share]
+        chunks = [chunk for chunk, _ in sorted(_chunks(files, workers), key=lambda item: -item[1])]  # most text first
         futures = [(chunk, executor.submit(run_chunk, [files[index] for index in chunk], request)) for chunk in chunks]
         for chunk, future in futures:
             yield from zip(chunk, future.result(), strict=True)
@@ -49,16 +49,21 @@ def _shares(files: Sequence[File], workers: int) -> list[deque[range]]:
 
     Neighbours often need the same of the project, which then only one process finds out.
     """
-    size = max(1, min(_CHUNK, len(files) // (4 * workers)))
-    sizes = [_size(file) for file in files]
-    total = sum(sizes) or 1
+    chunks = _chunks(files, workers)
+    total = sum(text for _, text in chunks) or 1
     shares: list[deque[range]] = [deque() for _ in range(workers)]
     done = 0
-    for start in range(0, len(files), size):
-        chunk = range(start, min(start + size, len(files)))
+    for chunk, text in chunks:
         shares[min(done * workers // total, workers - 1)].append(chunk)
-        done += sum(sizes[index] for index in chunk)
+        done += text
     return shares
+
+
+def _chunks(files: Sequence[File], workers: int) -> list[tuple[range, int]]:
+    """Neighbouring files that go to a process at once, in order, each chunk with the bytes of its text."""
+    size = max(1, min(_CHUNK, len(files) // (4 * workers)))
+    chunks = [range(start, min(start + size, len(files))) for start in range(0, len(files), size)]
+    return [(chunk, sum(_size(files[index]) for index in chunk)) for chunk in chunks]
 
 
 def _next_chunk(shares: Sequence[deque[range]], own: int) -> range | None:
