@@ -180,9 +180,9 @@ class Inference:
                 return None
             if any(module.fact(Frozen).has(item.value) for item in unguarded.args):
                 return None
-        elif function is not None and self._may_be_called_without_gradients(function):
-            return None
         site = self._recorded_forward(call, function, model, volatile)
+        if site is not None and unguarded is None and self._may_be_called_without_gradients(function):
+            return None  # asked last: it may look at all files of the project
         if site is not None and function is not None and site.node is function and self._also_trains(call, function):
             site = replace(site, node=module.tree.statement_of(call))
         return site if unguarded is None or site is None else replace(site, unguarded=unguarded)
@@ -278,10 +278,10 @@ class Inference:
             return False
         return not self._module.callers(function).calls
 
-    def _may_be_called_without_gradients(self, function: cst.FunctionDef) -> bool:
+    def _may_be_called_without_gradients(self, function: cst.FunctionDef | None) -> bool:
         """Whether code that is not seen may call a method with gradients disabled, by an object of unknown class."""
         module = self._module
-        if module.tree.class_of(function) is None or module.callers(function).calls:
+        if function is None or module.tree.class_of(function) is None or module.callers(function).calls:
             return False
         return module.is_called_without_gradients(function.name.value)
 
