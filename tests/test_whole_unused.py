@@ -78,6 +78,7 @@ def _codes(folder: Path, decorator: str = "", imported: str = "Used", **others: 
         ({"extra": "from losses import Used as Masked\n\nprint(Masked())\n"}, "Used"),
         ({"extra": "from other import Masked\n\nprint(Masked())\n", "other": "class Masked:\n    pass\n"}, "Used"),
         ({"extra": "print(data.Masked())\n"}, "Used"),
+        ({"extra": f"print(data.Masked(), '{'a' * 300_000} {'a.' * 300_000}')\n"}, "Used"),
     ],
 )
 def test_what_nothing_uses_is_not_reported(tmp_path: Path, others: dict[str, str], imported: str) -> None:

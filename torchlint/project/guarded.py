@@ -51,19 +51,17 @@ class GuardedCalls:
         """The files on which the answers about a file depended so far."""
         asked = self._asked.get(file, ())
         if not all(self._known[name] for name in asked):
-            return frozenset(self._files)
+            return frozenset(self._project.places)
         return frozenset(item for name in asked for item in self._known[name]) - {file}
-
-    @property
-    def _files(self) -> list[str]:
-        """The files of the project, relative to the root, sorted."""
-        return sorted(filter(None, map(self._project.file_of, self._project.files)))
 
     def _chain(self, name: str, seen: set[str]) -> set[str]:
         """The files with the calls that lead from a `with` statement to a call of ``name``; none if there are none."""
         seen.add(name)
-        files = [file for file in self._files if name in self._project.vocabulary(file) and not self._is_test(file)]
-        if name.startswith("__") or len(files) > _MAX_FILES:
+        if name.startswith("__"):
+            return set()
+        project = self._project
+        files = [file for file in project.places if name in project.vocabulary(file) and not self._is_test(file)]
+        if len(files) > _MAX_FILES:
             return set()
         for file in files:
             if name in self._in(file).guarded:

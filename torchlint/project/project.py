@@ -121,7 +121,12 @@ class Project:
     @cached_property
     def files(self) -> tuple[Path, ...]:
         """The Python files, sorted."""
-        return tuple(self._path(file) for file in sorted(self._entries))
+        return tuple(map(self._path, self.places))
+
+    @cached_property
+    def places(self) -> tuple[str, ...]:
+        """The Python files, relative to the root, sorted."""
+        return tuple(sorted(self._entries))
 
     @property
     def complete(self) -> bool:

@@ -15,6 +15,9 @@ from torchlint.source.reading import is_notebook
 from torchlint.source.testing import is_test
 
 _WORD = re.compile(r"[^\W\d]\w*")
+#: A dotted name: it begins where a word does, so that a long one is read once.
+_CHAIN = re.compile(r"\b\w+(?:\s*\.\s*\w+)+")
+_DOT = re.compile(r"\s*\.\s*")
 #: A piece of a file that only imports, and does not rename.
 _IMPORT = re.compile(r"\s*(?:from|import)\b(?!.*\bas\b)[^;]*\Z", re.DOTALL)
 _DEFINITION = re.compile(r"^(?:async[ \t]+)?(?:def|class)[ \t]+(\w+)", re.MULTILINE)
@@ -84,7 +87,7 @@ class Uses:
     @cached_property
     def _files(self) -> frozenset[str]:
         """The files of the project, relative to the root."""
-        return frozenset(filter(None, map(self._project.file_of, self._project.files)))
+        return frozenset(self._project.places)
 
     def _is_of_program(self, file: str) -> bool:
         """Whether all code that may use a file is seen: scripts, or modules that these may load by their paths."""
@@ -158,9 +161,9 @@ class Uses:
 
     def _mentioning(self, file: str, home: str, name: str) -> Iterator[str]:
         """What the statements of a file define that may mean the ``name`` of ``home``; empty for code that runs."""
-        for code in self._naming(file, name):
-            if file == home or self._may_mean(file, home, name, code):
-                yield "" if is_test(file, self._project.text_of(file) or "") else _defined(code)
+        found = [code for code in self._naming(file, name) if file == home or self._may_mean(file, home, name, code)]
+        tests = bool(found) and is_test(file, self._project.text_of(file) or "")
+        yield from ("" if tests else _defined(code) for code in found)
 
     def _may_mean(self, file: str, home: str, name: str, code: str) -> bool:
         """Whether code of a file that contains a name may mean that of ``home``, and not one of its own or a method."""
@@ -173,7 +176,8 @@ class Uses:
         )
         if not is_own and re.search(rf"(?<![\w.]){re.escape(name)}\b", code) is not None:
             return True
-        roots = re.findall(rf"(\w+)(?:\s*\.\s*\w+)*\s*\.\s*{re.escape(name)}\b", code)
+        chains = (_DOT.split(chain) for chain in _CHAIN.findall(code))
+        roots = (first for first, *others in chains if name in others)
         return not {item.bound for item in facts.imports}.isdisjoint(roots)
 
     def _sources(self, file: str, name: str) -> frozenset[str]:
