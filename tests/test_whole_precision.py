@@ -260,6 +260,61 @@ def test_products_use_what_another_file_sets(name: str, calls: bool, expected: b
     assert ("TL302" in found) == expected
 
 
+VISION = """\
+import torch
+from torch import nn
+
+
+class Patches(nn.Module):
+    def __init__(self, kernel={kernel}, stride=(16, 16), dim=1024):
+        super().__init__()
+        self.proj = nn.Conv2d(3, dim, kernel_size=kernel, stride=stride)
+
+    def forward(self, x):
+        return self.proj(x).flatten(2).transpose(1, 2)
+
+
+class Vision(nn.Module):
+    def __init__(self, dim=1024):
+        super().__init__()
+        self.patches = Patches()
+        self.layers = nn.Sequential(nn.Linear(dim, 4 * dim), nn.GELU(), nn.Linear(4 * dim, dim))
+
+    def forward(self, x):
+        return self.layers(self.patches(x))
+
+
+def vision_large():
+    return Vision()
+"""
+PAINT = """\
+import models
+import torch
+
+
+def prepare(arch="vision_large"):
+    return getattr(models, arch)()
+
+
+def paint(model, image):
+    return model(image.cuda()).cpu()
+
+
+if __name__ == "__main__":
+    model = prepare().cuda().eval()
+    with torch.no_grad():
+        for image in torch.load("images.pt"):
+            print(paint(model, image).mean())
+"""
+
+
+@pytest.mark.parametrize(("kernel", "expected"), [("(16, 16)", True), ("(32, 32)", False)])
+def test_linear_layers_of_another_file_follow_patches(kernel: str, expected: bool, tmp_path: Path) -> None:
+    """Without patches, they may be the head of convolutions that are not seen."""
+    found = codes_of(tmp_path, {"main": PAINT, "models": VISION.format(kernel=kernel)}, "main")
+    assert ("TL302" in found) == expected
+
+
 AGENT = """\
 import torch
 from engine import train

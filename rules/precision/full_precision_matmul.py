@@ -22,8 +22,9 @@ class FullPrecisionMatmul(Rule):
 
     ## What it does
     Flags the first network that a loop runs on CUDA, also by a method of the network that disables gradients
-    (`model.infer_image(image)`), if its layers multiply matrices (linear layers, attention) and nothing in the file
-    chooses a precision: no TF32 (allowed or forbidden), no autocast, no half precision, no library that sets them.
+    (`model.infer_image(image)`) or in a function that the loop calls, if its layers multiply matrices (linear layers,
+    attention) and nothing in the file chooses a precision: no TF32 (allowed or forbidden), no autocast, no half
+    precision, no library that sets them.
 
     Not flagged are
 
@@ -98,8 +99,6 @@ class FullPrecisionMatmul(Rule):
         if found is None or (precision.trains_in_float32 and not precision.loses_on_probabilities):
             return  # TL301 reports what autocast speeds up without other changes
         forward, layer = found
-        if layer.name.endswith("inear") and not module.is_own(layer.node):
-            return  # maybe the head of convolutions that are not seen
         yield self.diagnostic(
             module,
             forward,

@@ -12,7 +12,8 @@ from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.program.objects import ObjectFlow
 from torchlint.model.semantics.knowledge import PRODUCTS, Kind
 from torchlint.model.syntax.calls import Call, keywords_of
-from torchlint.model.syntax.dotted import last_part
+from torchlint.model.syntax.dotted import dotted_name, last_part
+from torchlint.model.syntax.parameters import parameters_of
 
 #: Libraries whose networks are made of convolutions, unless the name says otherwise ...
 _CONVOLUTIONAL = ("torchvision.models.", "timm.create_model", "timm.models.", "segmentation_models_pytorch.")
@@ -63,11 +64,12 @@ class Layers:
         """The layer that multiplies matrices, where they are what the network is made of: no head of convolutions.
 
         A convolution that embeds patches does not count: each weight is used once per patch, as in a linear layer.
+        Behind one, a few convolutions may be the head of a transformer.
         """
-        others = Layers(tuple(call for call in self.calls if call.node not in self.patches))
-        if others.convolves or others.any("Conv1d", "Conv3d", "conv1d", "conv3d"):
-            return None
+        others = [call for call in self.calls if call.node not in self.patches and _convolves(call)]
         found = [call for call in self.calls if call.name.startswith("torch.nn.") and last_part(call.name) in PRODUCTS]
+        if others and (not self.patches or len(others) >= len(found) or any(map(_is_convolutional, others))):
+            return None
         whole = [call for call in found if not call.name.endswith("inear")]
         return whole[0] if whole else found[0] if len(found) > 1 else None
 
@@ -96,13 +98,20 @@ class NetworkLayers(ForestFact):
         return self._known[made]
 
     def _embeds_patches(self, call: Call) -> bool:
-        """``nn.Conv2d(3, dim, kernel_size=patch, stride=patch)``."""
+        """``nn.Conv2d(3, dim, kernel_size=patch, stride=patch)``, or two parameters that have the same default."""
         if call.name not in _CONVOLUTIONS:
             return False
         kernel, stride = call.argument("kernel_size").value, call.argument("stride").value
         if kernel is None or stride is None or _is_one(kernel):
             return False
-        return self._forest.code(kernel) == self._forest.code(stride)
+        sizes = [self._forest.code(self._default(node) or node) for node in (kernel, stride)]
+        return sizes[0] == sizes[1] != "1"
+
+    def _default(self, node: cst.BaseExpression) -> cst.BaseExpression | None:
+        """The default of the parameter that ``node`` is."""
+        function = self._forest.function_of(node)
+        given = parameters_of(function) if function is not None and isinstance(node, cst.Name) else ()
+        return next((param.default for param in given if dotted_name(param.name) == dotted_name(node)), None)
 
     def _inside(self, place: cst.CSTNode, seen: set[cst.CSTNode]) -> Iterator[Call]:
         """The calls of libraries in ``place`` and in what it calls."""
@@ -123,6 +132,13 @@ class NetworkLayers(ForestFact):
                         if current not in seen:
                             seen.add(current)
                             yield from self._inside(current, seen)
+
+
+def _convolves(call: Call) -> bool:
+    """Whether ``call`` is of a convolution in one to three dimensions, or a network of a library that is made of them."""
+    return Layers((call,)).convolves or (
+        call.name.startswith("torch.nn.") and last_part(call.name) in ("Conv1d", "Conv3d", "conv1d", "conv3d")
+    )
 
 
 def _is_convolutional(call: Call) -> bool:

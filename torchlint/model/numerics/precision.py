@@ -188,7 +188,10 @@ class Precision:
 
     @cached_property
     def float32_product(self) -> tuple[cst.Call, Call] | None:
-        """The first forward in a loop whose network multiplies matrices in float32, and the layer that does."""
+        """The first forward in a loop whose network multiplies matrices in float32, and the layer that does.
+
+        Linear layers of another file may be the head of convolutions that are not seen, unless patches are embedded.
+        """
         module = self._module
         if not module.fact(Devices).uses_cuda or not any(map(self._is_repeated, module.tree.calls_in(module.root))):
             return None
@@ -206,17 +209,27 @@ class Precision:
                 continue
             found = layers.product
             if found is not None:
-                return call, found
+                is_seen = not found.name.endswith("inear") or module.is_own(found.node) or layers.patches
+                return (call, found) if is_seen else None
         return None
 
     def _is_repeated(self, call: cst.Call) -> bool:
-        """Whether ``call`` runs a network in a loop, and not as a part of a network, which others run."""
+        """Whether ``call`` runs a network in a loop, and not as a part of a network, which others run.
+
+        The loop may be that of a caller of the function around it.
+        """
         module = self._module
-        if not (module.fact(Loops).around(call) or nearest(module.tree, call, *COMPREHENSIONS)):
-            return False
+        function = module.function_of(call)
+        if not self._is_in_loop(call):
+            if function is None or not any(map(self._is_in_loop, module.callers(function).calls)):
+                return False
         if not (module.fact(Networks).runs_network(call) or self._infers(call)):
             return False
-        return module.values.object_of(module.function_of(call) or call).kind is not Kind.MODULE
+        return module.values.object_of(function or call).kind is not Kind.MODULE
+
+    def _is_in_loop(self, call: cst.Call) -> bool:
+        module = self._module
+        return bool(module.fact(Loops).around(call)) or nearest(module.tree, call, *COMPREHENSIONS) is not None
 
     def _infers(self, call: cst.Call) -> bool:
         """Whether ``call`` is of a method of a network that runs it without gradients, and without autocast."""
