@@ -135,7 +135,7 @@ class NetworkLayers(ForestFact):
 
 
 def _convolves(call: Call) -> bool:
-    """Whether ``call`` is of a convolution in one to three dimensions, or a network of a library that is made of them."""
+    """Whether ``call`` is of a convolution, or of a network of a library that is made of them."""
     return Layers((call,)).convolves or (
         call.name.startswith("torch.nn.") and last_part(call.name) in ("Conv1d", "Conv3d", "conv1d", "conv3d")
     )

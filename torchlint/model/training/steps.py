@@ -15,6 +15,7 @@ from torchlint.model.program.dispatch import Dispatch
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import dotted_name, last_name
+from torchlint.model.training.epoch_loops import EpochLoops, names_epochs
 from torchlint.model.training.function_words import EVALUATING, words_of
 from torchlint.model.training.grad_mode import GradModes
 from torchlint.model.training.gradients import Gradients
@@ -32,16 +33,6 @@ _CALL_DEPTH = 4
 _MAX_FUNCTIONS = 60
 #: How many calls lie between a loop over batches and a function that trains with the parts of one.
 _BATCH_DEPTH = 2
-#: Names that count epochs.
-_EPOCHS = re.compile(r"(?<!per_)(?<!per)epoch|^ep$", re.IGNORECASE)
-#: ... over the same few samples again: each is a step.
-_AGAIN = re.compile(r"(mini|ppo|update|optim\w*|inner|policy|(^|_)k)_?epoch", re.IGNORECASE)
-#: Names that count the steps of an epoch: ``epoch_iters``, ``steps_per_epoch``, ``updates_on_epoch``, ``len_epoch``.
-_STEPS_OF_EPOCH = re.compile(
-    r"epoch_?(iter|step|batch|len|size)|"
-    r"(iter|iteration|step|update|batch|batche|len|length|size)s?_?(in_|on_|each_|every_|of_|per_?)?epoch",
-    re.IGNORECASE,
-)
 #: Names of what has a method `step` and is an optimizer, or steps one.
 _OPTIMIZER = re.compile(r"opt|scaler|trainer|engine", re.IGNORECASE)
 
@@ -64,6 +55,7 @@ class Steps(ForestFact):
 
     def __init__(self, forest: Forest) -> None:
         self._forest = forest
+        self._epochs = forest.fact(EpochLoops)
         self._around: dict[cst.FunctionDef, list[tuple[cst.CSTNode, cst.CSTNode]]] = {}
         self._networks: dict[cst.CSTNode, list[cst.BaseExpression]] = {}
         self._per_batch: dict[tuple[cst.FunctionDef, int], bool] = {}
@@ -108,10 +100,14 @@ class Steps(ForestFact):
         """The code that runs again for every ``call``: the loop around it, or its function if the loop is elsewhere."""
         loops = self._forest.fact(Loops).repeating(call)
         innermost = self._forest.function_of(call)
+        if loops and _takes_owner(loops[0].node, call):
+            loops = loops[1:]  # for optimizer in optimizers: optimizer.step()
         if loops:
             # the loop over the batches is around the loop over the parts of a batch
             per_batch = [loops[0], *(loop for loop in loops[1:] if is_batch(loop.over))]
-            found: list[cst.CSTNode] = [loop.node for loop in per_batch if not self._is_epoch(loop.node)]
+            if len(loops) > 1 and loops[1] not in per_batch and self._accumulates(loops[0], loops[1]):
+                per_batch.append(loops[1])
+            found: list[cst.CSTNode] = [loop.node for loop in per_batch if not self._epochs.is_epoch(loop.node)]
             if found and innermost is not None and self._is_run_per_batch(innermost, loops):
                 found.append(innermost)
             return found
@@ -119,6 +115,15 @@ class Steps(ForestFact):
             if self._is_step(function):
                 return [function, *self._loops_calling(function, call)]
         return []
+
+    def _accumulates(self, inner: Loop, outer: Loop) -> bool:
+        """Whether ``inner`` only adds up gradients, and each iteration of ``outer`` steps an optimizer with them."""
+        if is_batch(inner.over) or any(map(is_step, self._forest.tree.calls_in(inner.node.body))):
+            return False
+        return any(
+            self._steps_optimizer(call) and self._forest.fact(Iterations).at_every_iteration(call, outer.node)
+            for call in self._forest.tree.calls_in(outer.node.body)
+        )
 
     def _loops_calling(self, function: cst.FunctionDef, trains: cst.Call) -> Iterator[cst.CSTNode]:
         """The loops that call ``function``, a step, at every iteration: what else they run belongs to the step.
@@ -130,7 +135,11 @@ class Steps(ForestFact):
             if self._forest.values.branches.excludes(call, function, trains):
                 continue  # `step(batch, only_loss=True)`
             for loop in self._forest.fact(Loops).around(call)[:1]:
-                if not self._is_epoch(loop.node) and always(call, loop.node) and not self._evaluates(loop, function):
+                if (
+                    not self._epochs.is_epoch(loop.node)
+                    and always(call, loop.node)
+                    and not self._evaluates(loop, function)
+                ):
                     yield loop.node
 
     def _evaluates(self, loop: Loop, function: cst.FunctionDef) -> bool:
@@ -152,7 +161,7 @@ class Steps(ForestFact):
 
     def _is_run_per_batch(self, function: cst.FunctionDef, loops: list[Loop]) -> bool:
         """Whether ``loops`` of ``function`` iterate over the parts of a batch, and a loop over batches calls it."""
-        if any(is_batch(loop.over) or self._is_epoch(loop.node) for loop in loops):
+        if any(is_batch(loop.over) or self._epochs.is_epoch(loop.node) for loop in loops):
             return False
         return self._is_called_per_batch(function, _BATCH_DEPTH)
 
@@ -168,38 +177,11 @@ class Steps(ForestFact):
             loop = next(iter(self._forest.fact(Loops).around(call)), None)
             outer = self._forest.function_of(call)
             if loop is not None:
-                if is_batch(loop.over) or self._takes_batch(loop.node):
+                if is_batch(loop.over) or self._epochs.takes_batch(loop.node):
                     return True
             elif outer is not None and depth > 0 and self._is_called_per_batch(outer, depth - 1):
                 return True
         return False
-
-    def _is_epoch(self, loop: cst.For | cst.While) -> bool:
-        """Whether one step is one epoch: reads once per epoch are ignored."""
-        if not isinstance(loop, cst.For) or is_batch(self._forest.fact(Loops).of(loop).over):
-            return False
-        if not any(map(_names_epoch, self._forest.tree.names_in(loop.target))):
-            if not isinstance(loop.iter, cst.Call) or not (dotted_name(loop.iter.func) or "").endswith("range"):
-                return False
-            names = [
-                node.value if isinstance(node, cst.Name) else node.attr.value
-                for item in loop.iter.args
-                if item.keyword is None
-                for node in self._forest.tree.nodes_in(item.value)
-                if isinstance(node, (cst.Name, cst.Attribute))
-            ]
-            if not any(_names_epoch(name) for name in names) or any(map(_STEPS_OF_EPOCH.search, names)):
-                return False
-        return not self._takes_batch(loop)
-
-    def _takes_batch(self, loop: cst.For | cst.While) -> bool:
-        """Whether every iteration of a loop takes the next item of an iterator."""
-        return any(
-            self._forest.name_of(call.func) == "builtins.next"
-            and [item.node for item in self._forest.fact(Loops).around(call)[:1]] == [loop]
-            and self._forest.fact(Iterations).at_every_iteration(call, loop)
-            for call in self._forest.tree.calls_in(loop.body)
-        )
 
     def _is_step(self, function: cst.FunctionDef) -> bool:
         """Whether ``function`` is a training step: it runs forward and backward pass, and is called in a loop."""
@@ -207,10 +189,10 @@ class Steps(ForestFact):
             return True
         calls = self._forest.fact(Dispatch).callers(function)
         around = [loop for call in calls for loop in self._forest.fact(Loops).around(call)[:1]]
-        if any(_EPOCHS.search(param.name.value) for param in function.params.params):
+        if any(names_epochs(param.name.value) for param in function.params.params):
             return any(is_batch(loop.over) for loop in around)  # otherwise a step that is an epoch
         if around:
-            return not all(self._is_epoch(loop.node) for loop in around)
+            return not all(self._epochs.is_epoch(loop.node) for loop in around)
         if calls and all(self._forest.fact(Purposes).runs_once(call) for call in calls):
             return False
         inside = self._forest.tree.calls_in(function.body)
@@ -238,10 +220,10 @@ class Steps(ForestFact):
             around = self._forest.fact(Loops).around(call)[:1]
             above = self._forest.function_of(call)
             if around:
-                return not self._is_epoch(around[0].node) and len(seen) > 1
+                return not self._epochs.is_epoch(around[0].node) and len(seen) > 1
             if above is None or above in seen or len(seen) >= _CALL_DEPTH:
                 continue
-            if any(_EPOCHS.search(param.name.value) for param in above.params.params):
+            if any(names_epochs(param.name.value) for param in above.params.params):
                 continue
             if self._is_within_step(above, {*seen, above}):
                 return True
@@ -395,6 +377,12 @@ class Steps(ForestFact):
         return not forest.fact(GradModes).of(call).is_off
 
 
-def _names_epoch(name: str) -> bool:
-    """Whether ``name`` counts epochs, and not the steps of one."""
-    return bool(_EPOCHS.search(name)) and not _AGAIN.search(name) and not _STEPS_OF_EPOCH.search(name)
+def _takes_owner(loop: cst.For | cst.While, call: cst.Call) -> bool:
+    """Whether ``call`` is of a method of what ``loop`` iterates over."""
+    if (
+        not isinstance(loop, cst.For)
+        or not isinstance(loop.target, cst.Name)
+        or not isinstance(call.func, cst.Attribute)
+    ):
+        return False
+    return isinstance(call.func.value, cst.Name) and call.func.value.value == loop.target.value
