@@ -62,7 +62,7 @@ class CollectiveInLoop(Rule):
     code = "TL815"
     name = "collective-in-loop"
     default = Default.INFO
-    words = ((".backward(", ".step(", "def training_step"),)
+    words = ((".backward(", ".step(", "scaler(", "def training_step"),)
     project_words = (
         (
             *("barrier(", "all_reduce(", ".reduce(", "sync_dist", "_object("),

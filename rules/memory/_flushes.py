@@ -14,6 +14,7 @@ from torchlint.model.module import Module
 from torchlint.model.program.device_tests import asks_for_device
 from torchlint.model.program.dispatch import Dispatch
 from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.training.library_steps import LibrarySteps
 from torchlint.model.training.loops import is_backward, is_step
 from torchlint.model.training.networks import Networks
 from torchlint.model.training.step_places import StepPlace, StepPlaces
@@ -130,10 +131,12 @@ class Flushes:
         return None if self._saves_memory(found.step) else found
 
     def _forward(self, call: cst.Call) -> StepPlace | None:
-        """The `forward` that runs ``call`` for every batch, in a class whose training loop is not seen."""
+        """What runs ``call`` for every batch, in a class whose loop is not seen: `forward` or a step of Lightning."""
         places, function = self._module.fact(StepPlaces), self._module.function_of(call)
         if function is None or not places.always(call, function):
             return None
+        if function in self._module.fact(LibrarySteps).evaluations:
+            return StepPlace(function, (), trains=False)
         return places.in_training(call)
 
     def _ends_a_phase(self, call: cst.Call, step: cst.CSTNode) -> bool:

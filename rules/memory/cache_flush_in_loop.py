@@ -24,8 +24,8 @@ class CacheFlushInLoop(Rule):
     ## What it does
     Flags `torch.cuda.empty_cache()`, its counterparts for other accelerators, and `gc.collect()` at every step of a
     training loop, or of a loop that runs a network over a loader or other data. The flush may be in the loop, or in a
-    function that the loop calls, also in another file, or in what the `forward` of a network runs. A call of a function
-    that does nothing but flush is reported where the step calls it.
+    function that the loop calls, also in another file, in what the `forward` of a network runs, or in the steps of
+    Lightning. A call of a function that does nothing but flush is reported where the step calls it.
 
     Not reported: flushes once per epoch, before a validation pass or after an inner loop with a network, in an `except`
     block, under a condition other than one on the device (a step counter, a memory limit, an option), in loops that
@@ -90,7 +90,7 @@ class CacheFlushInLoop(Rule):
     )
     project_words = (
         ("empty_cache", "gc.collect", "import collect"),
-        ("for ", "while ", "def forward(", "def training_step(", "def compute_loss("),
+        ("for ", "while ", "def forward(", "_step(", "def compute_loss("),
         "torch",
     )
     demo = ("GPU", "CPU")

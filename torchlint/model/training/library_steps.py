@@ -16,6 +16,8 @@ _METHODS = frozenset(
         *("on_before_zero_grad", "on_after_backward"),
     }
 )
+#: Methods that Lightning calls for every batch of another pass.
+_EVALUATIONS = frozenset({"validation_step", "test_step", "predict_step"})
 _TRAINERS = ("LightningModule", "Trainer")
 
 
@@ -42,6 +44,12 @@ class LibrarySteps(ForestFact):
     def methods(self) -> list[cst.FunctionDef]:
         """The training steps of classes that a trainer runs, in order."""
         return [item for item in self._forest.tree.functions if item.name.value in _METHODS and self._is_run(item)]
+
+    @cached_property
+    def evaluations(self) -> frozenset[cst.FunctionDef]:
+        """What a trainer runs for every batch of a validation, a test or a prediction."""
+        functions = self._forest.tree.functions
+        return frozenset(item for item in functions if item.name.value in _EVALUATIONS and self._is_run(item))
 
     @cached_property
     def losses(self) -> list[cst.BaseExpression]:
