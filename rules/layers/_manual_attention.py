@@ -13,7 +13,7 @@ from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.dotted import called_name, dotted_name, last_part
 from torchlint.model.syntax.scopes import Binding
 
-from ._product_sketch import MASK, SAME, SCALE, fills
+from ._product_sketch import MASK, SAME, SCALE, fills, shifts
 from ._products import BATCHED, Factors, factors_of
 
 _SOFTMAX = ("torch.softmax", "torch.nn.functional.softmax", "torch.special.softmax")
@@ -124,13 +124,12 @@ class AttentionFinder:
         products: set[cst.BaseExpression] = set()
         for binding in self._module.values.reaching.of(node):
             found.names.append((node, binding))
+            before = binding.value
             if binding.kind is BindingKind.AUGMENT and isinstance(binding.node, cst.AugAssign):
-                if not self._may_augment(binding.node, found):
-                    return None
-                continue
-            if binding.kind is not BindingKind.ASSIGN or binding.path or binding.value is None:
+                before = binding.node.target if self._may_augment(binding.node, found) else None
+            elif binding.kind is not BindingKind.ASSIGN or binding.path:
                 return None
-            product = self._product_behind(binding.value, found, depth - 1)
+            product = None if before is None else self._product_behind(before, found, depth - 1)
             if product is None:
                 return None
             products.add(product)
@@ -161,16 +160,20 @@ class AttentionFinder:
         if isinstance(statement.operator, cst.AddAssign):
             found.masked = True
             return MASK.search(text) is not None
+        if isinstance(statement.operator, cst.SubtractAssign):
+            return shifts(text, self._module.code(statement.target))
         return isinstance(statement.operator, (cst.MultiplyAssign, cst.DivideAssign)) and bool(SCALE.search(text))
 
     def _scaled(self, node: cst.BinaryOperation, found: Attention) -> cst.BaseExpression | None:
-        """The scores of ``scores * scale``, ``scores / sqrt(d)`` and ``scores + mask``."""
+        """The scores of ``scores * scale``, ``scores / sqrt(d)``, ``scores + mask`` and ``scores - largest score``."""
         left, right = node.left, node.right
         code = self._module.code
         if isinstance(node.operator, (cst.Add, cst.Subtract)) and isinstance(left, cst.BinaryOperation):
             if isinstance(left.operator, cst.Multiply) and fills(code(right), code(left.right)):
                 found.masked = True
                 return left.left
+        if isinstance(node.operator, cst.Subtract):
+            return left if shifts(code(right), code(left)) else None
         if isinstance(node.operator, cst.Divide):
             return left if SCALE.search(self._module.code(right)) else None
         if isinstance(node.operator, cst.Multiply):

@@ -17,6 +17,8 @@ SCALE = re.compile(
 )
 #: What fills in the scores that a mask leaves out: `1e10 * (1 - mask)`.
 _FILL = re.compile(r"-?[\d.]+(?:e\+?\d+)?\*\(1(?:\.0*)?-(.+)\)")
+#: The largest score of each row, behind the name of the scores: `.amax(dim=-1, keepdim=True).detach()`.
+_LARGEST = re.compile(r"\.(?:amax|max)\((?:dim=)?-1,(?:keepdim=)?True\)(?:\[0\]|\.values)?(?:\.detach\(\))?")
 #: Methods that give the same numbers in another format.
 SAME = frozenset("to type type_as float half bfloat16 double contiguous clone".split())
 #: How many names scores and weights are followed through.
@@ -67,6 +69,11 @@ def fills(text: str, mask: str) -> bool:
     return found is not None and found[1] == mask.replace(" ", "")
 
 
+def shifts(text: str, scores: str) -> bool:
+    """Whether an expression, by its text, is the largest of each row of ``scores``: a softmax does not depend on it."""
+    return text.startswith(scores) and _LARGEST.fullmatch(text[len(scores) :].replace(" ", "")) is not None
+
+
 def _scaled(node: ast.BinOp) -> Iterator[ast.expr]:
     """The scores of ``scores * scale``, ``scores / sqrt(d)`` and ``scores + mask``."""
     right = ast.unparse(node.right)
@@ -77,8 +84,15 @@ def _scaled(node: ast.BinOp) -> Iterator[ast.expr]:
         yield node.left
     elif isinstance(node.op, ast.Mult) and SCALE.search(ast.unparse(node.left)):
         yield node.right
-    elif isinstance(node.op, ast.Add) and MASK.search(right):
+    elif _masks_or_shifts(node.op, right, ast.unparse(node.left)):
         yield node.left
+
+
+def _masks_or_shifts(operator: ast.operator, text: str, scores: str) -> bool:
+    """Whether ``scores + text`` masks, or ``scores - text`` leaves the softmax as it is."""
+    if isinstance(operator, ast.Add):
+        return MASK.search(text) is not None
+    return isinstance(operator, ast.Sub) and shifts(text, scores)
 
 
 def _may_be_named(sketch: Sketch, name: ast.Name, at: ast.stmt, seen: set[tuple[str, ast.stmt]]) -> bool:
@@ -92,8 +106,10 @@ def _may_be_named(sketch: Sketch, name: ast.Name, at: ast.stmt, seen: set[tuple[
     if isinstance(last, ast.Assign):
         return _may_be_product(sketch, last.value, last, seen)
     if isinstance(last, ast.AugAssign):
-        kept = MASK if isinstance(last.op, ast.Add) else SCALE
-        return kept.search(ast.unparse(last.value)) is not None and _may_be_named(sketch, name, last, seen)
+        text = ast.unparse(last.value)
+        is_scaled = isinstance(last.op, (ast.Mult, ast.Div)) and SCALE.search(text) is not None
+        is_kept = is_scaled or _masks_or_shifts(last.op, text, name.id)
+        return is_kept and _may_be_named(sketch, name, last, seen)
     return any(
         item.value is not None and _may_be_product(sketch, item.value, item.statement, seen)
         for item in sketch.bindings(name.id, at)

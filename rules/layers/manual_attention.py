@@ -22,8 +22,8 @@ class ManualAttention(Rule):
 
     ## What it does
     Flags a softmax over the last dimension of `q @ k.transpose(-2, -1)` (also `torch.matmul`, `torch.bmm` and
-    `torch.einsum`), scaled or masked in between, where the result is only multiplied with values, after dropout at
-    most.
+    `torch.einsum`), scaled or masked in between, maybe less the largest score of each row, where the result is only
+    multiplied with values, after dropout at most.
 
     Not reported are weights and scores that are returned, stored or used otherwise, learned vectors in place of queries
     or keys (pooling), other changes of the scores (caps, biases by relative position, learned temperatures), and files
