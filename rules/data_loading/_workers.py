@@ -82,7 +82,7 @@ def count(module: Module, node: cst.BaseExpression | None, depth: int = _DEPTH) 
     """Whether the expression ``node``, passed as ``num_workers``, is at least 1."""
     if node is None or depth <= 0:
         return Workers.UNKNOWN
-    if isinstance(node, cst.Call) and not is_read(node):
+    if isinstance(node, cst.Call) and not is_read(node) and _from_environment(module, node) is None:
         return _counted(module, node, depth)
     if isinstance(node, cst.BooleanOperation) and isinstance(node.operator, cst.Or):
         # `args.workers or 4`; `os.cpu_count() or 1`
@@ -96,6 +96,9 @@ def count(module: Module, node: cst.BaseExpression | None, depth: int = _DEPTH) 
     divided = _divided_up(module, node)
     if divided is not None:
         return count(module, divided, depth - 1)
+    number = _from_environment(module, node)
+    if number is not None:
+        return Workers.BY_DEFAULT if number > 0 else Workers.UNKNOWN
     if isinstance(node, cst.BinaryOperation):  # `os.cpu_count() // 2`; `args.workers * torch.cuda.device_count()`
         is_product = isinstance(node.operator, cst.Multiply)
         shared = [node.right] if _is_shared_out(module, node) else []
@@ -104,6 +107,25 @@ def count(module: Module, node: cst.BaseExpression | None, depth: int = _DEPTH) 
         sides = {count(module, item, depth - 1) for item in factors}
         return Workers.BY_DEFAULT if sides and Workers.UNKNOWN not in sides else Workers.UNKNOWN
     return _held(module, node, depth) if is_read(node) else Workers.UNKNOWN
+
+
+def _from_environment(module: Module, node: cst.BaseExpression) -> int | None:
+    """A number that an environment variable may replace: ``int(os.environ.get("SLURM_CPUS_PER_TASK", 6)) - 2``."""
+    if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Subtract):
+        number, less = _from_environment(module, node.left), _number(node.right)
+        return number - less if number is not None and less is not None else None
+    if not isinstance(node, cst.Call) or module.name_of(node.func) != "builtins.int" or len(node.args) != 1:
+        return None
+    read = node.args[0].value
+    if not isinstance(read, cst.Call) or module.name_of(read.func) not in ("os.environ.get", "os.getenv"):
+        return None
+    return _number(read.args[1].value) if len(read.args) == 2 else None
+
+
+def _number(node: cst.BaseExpression) -> int | None:
+    """The number that a literal is, or that is in a string: ``6``, ``"6"``."""
+    text = node.value.strip("\"'") if isinstance(node, (cst.Integer, cst.SimpleString)) else ""
+    return int(text) if re.fullmatch(r"[0-9]{1,9}", text) is not None else None
 
 
 def _counted(module: Module, node: cst.Call, depth: int) -> Workers:
