@@ -98,7 +98,13 @@ class Loading(ForestFact):
         return None
 
     def _runs_network(self, call: cst.Call) -> bool:
-        return loops.is_backward(call) or loops.is_step(call) or self._forest.fact(Networks).is_forward(call)
+        networks = self._forest.fact(Networks)
+        return (
+            loops.is_backward(call)
+            or loops.is_step(call)
+            or networks.is_forward(call)
+            or networks.runs_network(call)  # `model.encode_image(images)`
+        )
 
     @cached_property
     def _consuming_places(self) -> dict[cst.CSTNode, list[cst.CSTNode]]:
