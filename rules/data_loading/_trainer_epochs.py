@@ -8,6 +8,7 @@ from functools import cached_property
 
 import libcst as cst
 
+from torchlint.model.data.configured_trainers import ConfiguredTrainers
 from torchlint.model.data.lightning import Lightning
 from torchlint.model.data.loading import Loading
 from torchlint.model.module import Module
@@ -52,6 +53,8 @@ class TrainerEpochs:
     def _runs_epochs(self, node: cst.CSTNode, loader: Call) -> bool:
         """Whether a trainer, created by or called in ``node``, trains for several epochs, as far as can be seen."""
         func = node.func if isinstance(node, cst.Call) else None
+        if isinstance(node, cst.Call) and node in self._module.fact(ConfiguredTrainers).calls:
+            return not self._is_for_one_pass(loader) and self._is_configured_to_several(node)
         if self._module.name_of(func) != "pytorch_lightning.Trainer":
             if not (isinstance(func, cst.Attribute) and func.attr.value == "fit"):
                 return False
@@ -95,6 +98,15 @@ class TrainerEpochs:
         others = [value for name in (*_LIMITS, *_RELOADING) for value in files.passed(trainer, name)]
         epochs = files.passed(trainer, "max_epochs")
         return bool(epochs) and _are_several(epochs) and all(value.text in _UNSET for value in others)
+
+    def _is_configured_to_several(self, trainer: cst.Call) -> bool:
+        """Whether a trainer that Hydra makes of a configuration trains for several epochs, as nearly all files say."""
+        trainers = self._module.fact(ConfiguredTrainers)
+        others = [value for name in (*_LIMITS, *_RELOADING) for value in trainers.settings(trainer, name)]
+        epochs = trainers.settings(trainer, "max_epochs")
+        if keywords_of(trainer).keys() & {"max_epochs", *_LIMITS, *_RELOADING}:
+            return False
+        return _are_several(epochs) and all(value.text in _UNSET for value in others)
 
     def _is_for_one_pass(self, loader: Call) -> bool:
         """Whether the hooks of Lightning that return ``loader`` are for testing."""

@@ -7,6 +7,7 @@ from functools import cached_property
 
 import libcst as cst
 
+from torchlint.model.data.configured_trainers import ConfiguredTrainers
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.program.configuration import Configuration
 from torchlint.model.semantics.knowledge import Kind
@@ -34,10 +35,15 @@ class Lightning(ForestFact):
     def __init__(self, forest: Forest) -> None:
         self._forest = forest
 
+    @property
+    def _configured(self) -> ConfiguredTrainers:
+        return self._forest.fact(ConfiguredTrainers)
+
     @cached_property
     def trainers(self) -> list[cst.Call]:
         """The calls that create trainers, those on a GPU first."""
-        found = [call.node for call in self._forest.calls(_TRAINER)]
+        found = [*(call.node for call in self._forest.calls(_TRAINER)), *self._configured.calls]
+        found.sort(key=self._forest.tree.index)
         return sorted(found, key=self.is_on_gpu, reverse=True)
 
     @cached_property
@@ -77,6 +83,9 @@ class Lightning(ForestFact):
 
     def trains(self, trainer: cst.CSTNode) -> bool:
         """Whether ``fit`` of a trainer is called, and not only ``test``."""
+        if trainer in self._configured.calls:
+            root = self._forest.tree.root_of(trainer)
+            return any(self._forest.tree.root_of(call.node) is root for call in self._forest.methods("fit"))
         return trainer in self._fitted
 
     @cached_property
@@ -88,6 +97,8 @@ class Lightning(ForestFact):
     def is_on_gpu(self, trainer: cst.Call) -> bool:
         """Whether a trainer runs on a GPU, if there is one."""
         given = keywords_of(trainer)
+        if trainer in self._configured.calls and "accelerator" not in given:
+            return self._configured.is_on_gpu(trainer)
         accelerator, gpus = given.get("accelerator"), given.get("gpus")
         named = self._forest.value(accelerator).constant
         if named in _STRATEGIES:
