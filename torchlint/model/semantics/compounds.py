@@ -26,6 +26,17 @@ def augmented_value(node: cst.AugAssign, values: Evaluator) -> Value:
     return before if before.kind is Kind.TENSOR else NONE
 
 
+def _names_cuda(node: cst.FormattedString, values: Evaluator) -> bool:
+    """Whether a text is the name of a GPU: ``f"cuda:{rank}"``, ``f"{backend}:{rank}"``."""
+    first, second = (*node.parts[:2], None, None)[:2]
+    if isinstance(first, cst.FormattedStringText):
+        return first.value.startswith("cuda")
+    if not isinstance(first, cst.FormattedStringExpression) or not isinstance(second, cst.FormattedStringText):
+        return False
+    named = values.of(first.expression)
+    return second.value == ":" and (named.constant == "cuda" or named.device is Device.CUDA)
+
+
 def compound_value(node: cst.CSTNode, values: Evaluator) -> Value:
     """The value of an expression that is neither a name, an attribute, a call nor a subscript."""
     if type(node) is cst.SimpleString:
@@ -34,10 +45,7 @@ def compound_value(node: cst.CSTNode, values: Evaluator) -> Value:
     if type(node) is cst.Integer or type(node) is cst.Float:
         return Value(Kind.NUMBER, constant=_number(node))
     if type(node) is cst.FormattedString:
-        first = node.parts[0] if node.parts else None
-        if isinstance(first, cst.FormattedStringText) and first.value.startswith("cuda"):
-            return CUDA
-        return STRING
+        return CUDA if _names_cuda(node, values) else STRING
     if type(node) is cst.ConcatenatedString:
         return STRING
     if type(node) is cst.IfExp:
