@@ -89,14 +89,30 @@ class Untrained:
         found = []
         for root in self._module.related:
             for call in self._tree.calls_in(root):
-                name = self._module.name_of(call.func)
-                if name is None:
-                    last = last_name(call.func).lower()
-                    if "optim" in last and not self._module.definitions.called(call, self._module.values):
-                        return []
-                elif "optim" in name.lower() and self._module.value(call).kind is Kind.OPTIMIZER:
+                name, last = self._module.name_of(call.func), last_name(call.func)
+                takes = self._takes_parameters(call)
+                if "optim" not in (name or last).lower() and not takes and (name is not None or last[:1].islower()):
+                    continue
+                made = self._module.definitions.called(call, self._module.values) if name is None or takes else ()
+                if self._module.value(call).kind is Kind.OPTIMIZER or any(map(self._is_optimizer, made)):
                     found.append(call)
+                elif not made and (takes or (name is None and "optim" in last.lower())):
+                    return []
         return found
+
+    def _is_optimizer(self, definition: cst.CSTNode) -> bool:
+        """Whether a class of the program is derived from an optimizer."""
+        if not isinstance(definition, cst.ClassDef):
+            return False
+        return any(last_part(name).endswith("Optimizer") for name in self._module.definitions.base_names(definition))
+
+    def _takes_parameters(self, call: cst.Call) -> bool:
+        """Whether an object may be an optimizer of another library: ``optimizer = Lion(model.parameters())``."""
+        name, given = self._module.name_of(call.func) or "", _parameters(call)
+        is_kept = isinstance(self._tree.parent(call), (cst.Assign, cst.AnnAssign))
+        if not is_kept or given is None or name.startswith(("torch.", "builtins.")):
+            return False
+        return "parameters()" in self._module.code(given)
 
     # -- an optimizer of a part of a network
 
