@@ -56,7 +56,7 @@ class Pinning:
     def blocking_copies(self) -> Iterator[BlockingCopy]:
         """The copies to a device without ``non_blocking`` of batches whose loaders are all known to pin them."""
         for move in self._module.fact(Placement).moves:
-            if move.device is Device.CPU or move.may_not_block:
+            if move.device is Device.CPU or move.may_not_block or _is_strided(move.source):
                 continue
             origins = [node for node in self._origins(move.source) if not self._is_passed_elsewhere(node, move)]
             made = [self._module.fact(Loaders).all_of(node) if isinstance(node, cst.Call) else [] for node in origins]
@@ -249,3 +249,19 @@ class Pinning:
             origins = self._module.fact(Transfers).given_to_network(node) or parts.given(node)
         is_part = bool(origins) and self._module.fact(BatchParts).is_part(node)
         return sorted(origins, key=self._module.tree.index) if is_part else []
+
+
+def _is_strided(node: cst.BaseExpression) -> bool:
+    """Whether ``node`` is a part of each row, ``tokens[:, :-1]``: it is first copied to another tensor on the host."""
+    if not isinstance(node, cst.Subscript) or len(node.slice) < 2:
+        return False
+    first, *others = (item.slice for item in node.slice)
+    is_whole = _takes_all(first) or (isinstance(first, cst.Index) and isinstance(first.value, cst.Ellipsis))
+    return is_whole and not all(map(_takes_all, others))
+
+
+def _takes_all(index: cst.BaseSlice) -> bool:
+    """Whether an index leaves a dimension as it is, or adds one: ``:``, ``None``."""
+    if isinstance(index, cst.Index):
+        return isinstance(index.value, cst.Name) and index.value.value == "None"
+    return isinstance(index, cst.Slice) and index.lower is None and index.upper is None and index.step is None

@@ -26,6 +26,7 @@ class BlockingTransfer(Rule):
       `unpinned-dataloader` (TL102), these copies are flagged;
     - tensors that are computed from a batch on the CPU, because they are not pinned; but those that are only computed
       under a condition, as in `if args.mixup: images = mixup(images)`, are flagged;
+    - parts of each row (`tokens[:, :-1]`), which PyTorch first copies to another tensor on the host;
     - copies that run once.
 
     If the program reads `pin_memory` by a key (`config["pin_memory"]`), torchlint looks the key up in the YAML, JSON
