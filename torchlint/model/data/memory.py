@@ -43,9 +43,9 @@ _CONVERTERS = (
             "numpy.asarray",
             "numpy.random.randint",
             "random.randint",
-            "numpy.int64",
         }
     )
+    | frozenset(f"numpy.{name}" for name in "float16 float32 float64 int8 uint8 int16 int32 int64 bool_".split())
 )
 #: Functions that open a file whose items are read when an index asks for them.
 _FILES = frozenset(
@@ -95,6 +95,9 @@ class Memory(ForestFact):
                 return is_list or self._keeps_graphs(value.definition)
             made = self._forest.fact(Datasets).constructions(dataset)
             return self._only_indexes(method, value.definition, made) or self._is_handful(value.definition)
+        choices = self._forest.fact(Datasets).constructions(dataset) if isinstance(dataset, cst.Name) else []
+        if len(choices) > 1:  # one of several, as a name decides
+            return all(map(self.holds, choices))
         # most datasets of PyG are in memory: an unknown dataset of a program that uses it may be
         return self._forest.imports("torch_geometric")
 
