@@ -12,6 +12,7 @@ import libcst as cst
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.program.config_files import ConfigFiles
 from torchlint.model.program.configuration import Configuration
+from torchlint.model.program.environment_flags import is_off
 from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.climbing import climb, nearest
 from torchlint.model.syntax.conditions import branches
@@ -239,13 +240,16 @@ class Iterations(ForestFact):
     def _is_off(self, test: cst.BaseExpression, *, or_option: bool) -> bool:
         """Whether a condition reads a setting that the program sets to ``False``, at least by default.
 
-        The configuration files of the program may turn it on.
+        The configuration files of the program may turn it on. So may environment variables.
         Without ``or_option``, a switch of the command line that adds a part to the training may be on.
         """
         if isinstance(test, cst.BooleanOperation) and isinstance(test.operator, cst.And):
             return any(self._is_off(side, or_option=or_option) for side in (test.left, test.right))
         if not isinstance(test, (cst.Name, cst.Attribute)) or (not or_option and self._is_option(test)):
             return False
+        found = self._forest.fact(Configuration).sources(test)
+        if found is not None and found.values and all(is_off(self._forest.names, item) for item in found.values):
+            return True
         return self._is_always(test, "False") and not self._forest.fact(ConfigFiles).turned_on(test)
 
     def _is_always(self, test: cst.BaseExpression, value: str) -> bool:
