@@ -14,6 +14,7 @@ from torchlint.model.program.stores import Stores
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.climbing import nearest
 from torchlint.model.syntax.dotted import called_name, dotted_name, is_attribute_of_self, is_within_self, last_part
+from torchlint.model.syntax.parameters import parameters_of
 from torchlint.model.syntax.scopes import COMPREHENSIONS
 from torchlint.model.tensors.placement import Move
 from torchlint.model.tensors.writes import Moves
@@ -198,6 +199,8 @@ class RepeatedModules:
         calls = self._module.fact(Dispatch).callers(function)
         if depth <= 0 or len(calls) > _MAX_CALLERS:
             return None
+        if not calls and param is None and self._gets_batch(function):
+            return function
         for call in calls:
             given = self._module.definitions.argument_of(call, function, param) if param is not None else None
             if (param is not None and given is None) or self._module.fact(Purposes).is_self_test(call):
@@ -224,6 +227,12 @@ class RepeatedModules:
             if found is not None:
                 return found
         return None
+
+    def _gets_batch(self, function: cst.FunctionDef) -> bool:
+        """Whether an object is called with a batch, as one that a configuration makes."""
+        return function.name.value == "__call__" and any(
+            item.name.value.split("_")[-1] == "batch" for item in parameters_of(function)
+        )
 
     def _repeats(
         self, loop: cst.CSTNode, call: cst.Call, given: cst.BaseExpression | None, kept: cst.BaseExpression
