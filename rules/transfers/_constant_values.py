@@ -254,9 +254,9 @@ class ConstantValues:
             for item in reached
         )
 
-    def _is_of_other_class(self, held: cst.BaseExpression, owner: cst.ClassDef) -> bool:
-        """Whether ``held`` is ``self`` in a class that neither derives from ``owner`` nor is a base class of it."""
-        function = self._module.function_of(held) if dotted_name(held) == "self" else None
+    def _is_of_other_class(self, node: cst.BaseExpression, owner: cst.ClassDef) -> bool:
+        """Whether ``node`` is ``self`` in a class that neither derives from ``owner`` nor is a base class of it."""
+        function = self._module.function_of(node) if dotted_name(node) == "self" else None
         other = self._tree.class_of(function) if function is not None else None
         lineage = self._module.definitions.lineage
         return other is not None and other not in lineage(owner) and owner not in lineage(other)
