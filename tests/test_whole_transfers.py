@@ -688,3 +688,128 @@ def test_a_tensor_of_a_network_that_a_script_adapts_once(
 ) -> None:
     files = {"positions": POSITIONS, "main": ADAPTING.replace("{adapted}", adapted).replace("{later}", later)}
     assert rows(write(tmp_path, files), "positions", "TL208") == expected
+
+
+RUNNING = """\
+import torch
+from {file} import {name}
+
+net = {name}().cuda()
+for x in torch.load("data.pt"):
+    print(net(x.cuda()))
+"""
+TIMES = """\
+import torch
+from torch import distributions as dist
+
+
+def truncated_normal(shape, left=0.1):
+    normal = dist.Normal(0, 1)
+    values = normal.cdf({drawn})
+    return torch.sigmoid(normal.icdf(normal.cdf(torch.logit(torch.tensor(left))) + values))
+"""
+DIFFUSING = """\
+import torch
+from times import truncated_normal
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(8, 8)
+
+    def forward(self, x):
+        return self.layer(x) * truncated_normal({given}).to(x.device)
+"""
+
+
+@pytest.mark.parametrize(
+    ("drawn", "given", "expected"),
+    [("torch.randn(shape)", "len(x)", [11]), ("shape", "x.cpu()", [])],
+)
+def test_a_function_of_another_file_computes_with_a_distribution(
+    drawn: str, given: str, expected: list[int], tmp_path: Path
+) -> None:
+    files = {"times": TIMES.replace("{drawn}", drawn), "net": DIFFUSING.replace("{given}", given)}
+    files["main"] = RUNNING.format(file="net", name="Net")
+    assert rows(write(tmp_path, files), "net", "TL206") == expected
+
+
+LEVELS = """\
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self, levels=(0.1, 0.5, 0.9)):
+        super().__init__()
+        self.levels = levels
+        self.layer = nn.Linear(8, 8)
+
+    def forward(self, x):
+        return self.layer(x)
+
+    def adapt(self, levels):
+        {adapted}
+"""
+FORECAST = """\
+import torch
+from levels import Net
+
+
+class Forecast(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = Net()
+
+    def forward(self, x):
+        return torch.quantile(self.net(x), torch.tensor(self.net.levels, device=x.device), dim=-1)
+"""
+
+
+@pytest.mark.parametrize(("adapted", "expected"), [("print(levels)", [11]), ("self.levels = levels", [])])
+def test_numbers_of_a_network_of_another_file(adapted: str, expected: list[int], tmp_path: Path) -> None:
+    files = {"levels": LEVELS.replace("{adapted}", adapted), "forecast": FORECAST}
+    files["main"] = RUNNING.format(file="forecast", name="Forecast")
+    assert rows(write(tmp_path, files), "forecast", "TL207") == expected
+
+
+CODERS = """\
+from people import coder_of
+from torch import nn
+
+
+class Diffusion(nn.Module):
+    def __init__(self, name):
+        super().__init__()
+        self.coder = coder_of(name)
+        self.net = nn.Linear(8, 8)
+
+    def forward(self, x):
+        return self.net(x)
+"""
+LIGHTNING = """\
+import lightning as L
+from coders import Diffusion
+
+
+class Training(L.LightningModule):
+    def __init__(self, name):
+        super().__init__()
+        self.diffusion = Diffusion(name)
+
+    def training_step(self, batch, index):
+        if self.diffusion.coder is not None:
+            self.diffusion.coder.to(self.device)
+            batch = self.diffusion.coder.encode(batch)
+        return self.diffusion(batch).mean()
+
+    def on_train_epoch_end(self):
+        {later}
+"""
+
+
+@pytest.mark.parametrize(("later", "expected"), [("print(self.device)", [12]), ("self.diffusion.coder.cpu()", [])])
+def test_a_step_moves_a_part_of_a_network_of_another_file(later: str, expected: list[int], tmp_path: Path) -> None:
+    main = "import lightning as L\nfrom training import Training\n\nL.Trainer().fit(Training('conv'))\n"
+    files = {"coders": CODERS, "training": LIGHTNING.replace("{later}", later), "main": main}
+    assert rows(write(tmp_path, files), "training", "TL208") == expected

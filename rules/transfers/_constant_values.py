@@ -12,7 +12,7 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.calls import changes_in_place
 from torchlint.model.syntax.conditions import branches
-from torchlint.model.syntax.dotted import called_name, dotted_name, index_of
+from torchlint.model.syntax.dotted import called_name, dotted_name, index_of, is_attribute_of_self
 from torchlint.model.syntax.literals import asked_for_none, is_none
 from torchlint.model.syntax.parameters import owner_of
 from torchlint.model.syntax.scopes import Binding
@@ -202,16 +202,21 @@ class ConstantValues:
         if is_ignored or OPTIONS.fullmatch(dotted_name(node.value) or ""):
             stored = self._module.fact(Stores).attributes.get(node.attr.value, ())
             return all(self._is_constructing(place) for _, _, place in stored)
+        owner = self._owner_of(node)
+        return isinstance(owner, cst.ClassDef) and self._is_set_once(owner, node.attr.value, depth)
+
+    def _owner_of(self, node: cst.Attribute) -> cst.CSTNode | None:
+        """The class of ``self`` of ``self.mean``, or of ``self.net`` of ``self.net.mean``."""
+        if is_attribute_of_self(node.value):
+            return self._module.value(node.value).definition
         function = self._module.function_of(node)
-        owner = self._tree.class_of(function) if function is not None else None
-        if owner is None or dotted_name(node.value) != "self":
-            return False
-        return self._is_set_once(owner, node.attr.value, depth)
+        return self._tree.class_of(function) if function is not None and is_attribute_of_self(node) else None
 
     def _is_set_once(self, owner: cst.ClassDef, name: str, depth: int) -> bool:
         """Whether an attribute of ``self`` gets its value in the constructor alone, and that is not a tensor."""
         stores = self._module.fact(Stores)
-        if not all(self._is_constructing(place) for _, _, place in stores.containers.get(name, ())):
+        filled = stores.containers.get(name, ())
+        if not all(self._is_constructing(place) or self._is_other(held, name) for held, _, place in filled):
             return False
         values: list[cst.BaseExpression] = []
         for item in self._module.definitions.lineage(owner):
@@ -228,8 +233,33 @@ class ConstantValues:
                 if not constructs and function is not None:
                     return False
                 values.append(binding.value)
-        outside = [place for _, _, place in stores.attributes.get(name, ()) if not self._is_constructing(place)]
+        outside = [
+            place
+            for held, _, place in stores.attributes.get(name, ())
+            if not self._is_constructing(place) and not self._is_of_other_class(held, owner)
+        ]
         return bool(values) and not outside and all(self._is_setting(value, depth - 1) for value in values)
+
+    def _is_other(self, container: cst.BaseExpression, name: str) -> bool:
+        """Whether a container is not an attribute of this name, but a variable that is given something else.
+
+        ``scale[mask] = 1`` with ``scale = x.std(dim=1)`` does not fill ``self.scale``.
+        """
+        reached = self._module.values.reaching.of(container) if isinstance(container, cst.Name) else ()
+        return bool(reached) and all(
+            item.kind is BindingKind.ASSIGN
+            and item.value is not None
+            and all(part.attr.value != name for part in self._tree.inside(item.value, cst.Attribute))
+            and not (isinstance(item.value, cst.Attribute) and item.value.attr.value == name)
+            for item in reached
+        )
+
+    def _is_of_other_class(self, node: cst.BaseExpression, owner: cst.ClassDef) -> bool:
+        """Whether ``node`` is ``self`` in a class that neither derives from ``owner`` nor is a base class of it."""
+        function = self._module.function_of(node) if dotted_name(node) == "self" else None
+        other = self._tree.class_of(function) if function is not None else None
+        lineage = self._module.definitions.lineage
+        return other is not None and other not in lineage(owner) and owner not in lineage(other)
 
     def _is_constructing(self, place: cst.CSTNode) -> bool:
         function = self._tree.function_of(place)

@@ -54,6 +54,8 @@ class InvariantMoves:
         found: set[cst.CSTNode] = set()
         for call in self._module.own_methods("to", "cuda", "type_as", "type"):
             move, moved = to_device.get(call.node), self._kept.whole(call.receiver)
+            if move is None and call.method == "to" and self._module.fact(IndirectMoves).goes_to_tensor(call.node):
+                move = Move(call.node, call.receiver, call.node.args[0], None)
             if self._module.fact(Purposes).is_self_test(call.node):
                 continue
             if moved in found or (move is not None and move.device is Device.CPU):
@@ -131,11 +133,13 @@ class InvariantMoves:
         return any(call.func is move.call or dotted_name(call.func) in names for call in calls)
 
     def _is_same_device(self, move: Move, loop: cst.CSTNode) -> bool:
-        """Whether the device is the same at every iteration; so is that of a batch, ``x.device``."""
+        """Whether the device is the same at every iteration; so is that of a batch: ``x.device``, or ``.to(x)``."""
         if move.target is None:
             return not move.call.args
         target = move.target.value
         if isinstance(target, cst.Attribute) and target.attr.value == "device":
+            return True
+        if self._module.fact(IndirectMoves).goes_to_tensor(move.call):
             return True
         return self._module.fact(Invariance).is_invariant(target, loop)
 

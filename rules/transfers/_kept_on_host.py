@@ -15,7 +15,7 @@ from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.calls import changes_in_place
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import dotted_name, is_attribute_of_self, last_part
-from torchlint.model.syntax.literals import is_none
+from torchlint.model.syntax.literals import asked_for_none, is_none
 from torchlint.model.syntax.nodes import HANDLERS
 from torchlint.model.syntax.scopes import Binding
 from torchlint.model.tensors.creation import WHOLE
@@ -229,15 +229,16 @@ class KeptOnHost:
         names = {node.value for node in parts if isinstance(node, cst.Name)}
         names -= {"None", "True", "False", *(node.attr.value for node in attributes)}
         stored = self._module.fact(Stores).attributes
+        is_asked_for = asked_for_none(test, cst.IsNot) is not None  # `if self.net.encoder is not None:`
         return (
             names == {"self"}
             and not self._tree.calls_in(test)
-            and all(dotted_name(node) == f"self.{node.attr.value}" for node in attributes)
+            and all(is_asked_for or dotted_name(node) == f"self.{node.attr.value}" for node in attributes)
             and all(
                 self._module.fact(Purposes).is_in_constructor(place)
                 for node in attributes
                 for held, _, place in stored.get(node.attr.value, ())
-                if dotted_name(held) == "self"
+                if dotted_name(held) == "self" or not is_attribute_of_self(node)
             )
         )
 

@@ -21,6 +21,8 @@ _FORMS = SAME_EVERYWHERE | COMPUTING | FILLING | JOINING | {"scatter_", "to", "t
 _OF_ARRAYS = LEGACY | {"from_numpy", "tensor", "as_tensor", "astype", "copy", "concatenate"}
 _OF_ARRAYS |= {"array", "ravel", "expand_dims", "list", "product"}
 _ARRAYS = frozenset({"identity", "tri", "range"})
+#: Methods of distributions that draw.
+_SAMPLING = frozenset({"sample", "rsample"})
 #: Through how many functions a tensor is returned.
 _CALLS = 4
 
@@ -137,7 +139,7 @@ def _may_be_created(sketch: Sketch, statement: ast.stmt, moved: ast.expr, makers
         elif sketch.may_be(node.func, FACTORIES) or _may_be_sized(sketch, node, filled=filled):
             if not any(item.arg is None or (item.arg in _OPTIONS and _is_elsewhere(item)) for item in node.keywords):
                 return True
-        elif sketch.may_be(node.func, makers | _ARRAYS) or (not sketch.alone and MAKERS.search(called_name(node))):
+        elif sketch.may_be(node.func, makers | _ARRAYS) or _may_be_returned(sketch, node):
             return True
         elif sketch.may_be(node.func, _OF_ARRAYS) or sketch.may_be(node.func, _FORMS):
             filled = filled or sketch.may_be(node.func, FILLING)
@@ -145,6 +147,14 @@ def _may_be_created(sketch: Sketch, statement: ast.stmt, moved: ast.expr, makers
             if isinstance(node.func, ast.Attribute):
                 waiting.append((node.func.value, filled))
     return False
+
+
+def _may_be_returned(sketch: Sketch, call: ast.Call) -> bool:
+    """Whether a call may be of a function of another file that makes a tensor, or of a distribution that draws one."""
+    name = called_name(call)
+    if name in _SAMPLING:
+        return bool(call.args) and "distributions" in sketch.text
+    return not sketch.alone and MAKERS.search(name) is not None
 
 
 def _may_be_sized(sketch: Sketch, call: ast.Call, *, filled: bool) -> bool:
@@ -183,6 +193,8 @@ def _operands(node: ast.expr) -> list[ast.expr]:
         return [node.left, *node.comparators]
     if isinstance(node, ast.Subscript):
         return [node.value]
+    if isinstance(node, ast.IfExp):
+        return [node.body, node.orelse]
     if isinstance(node, (ast.ListComp, ast.GeneratorExp)):
         return [node.elt, *(item.iter for item in node.generators)]
     return node.elts if isinstance(node, (ast.List, ast.Tuple)) else []

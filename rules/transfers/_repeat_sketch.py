@@ -11,7 +11,7 @@ from torchlint.rule.sketch import Sketch
 from torchlint.source.ast_names import bare, called_name, dotted_name, root_of
 
 from ._move_sketch import is_cast
-from ._repeat_words import RUNNING
+from ._repeat_words import MOVING, RUNNING
 
 _MOVING = frozenset({"to", "cuda", "type", "type_as"})
 _FORMS = WHOLE | {"to", "type", "type_as"}
@@ -64,18 +64,27 @@ def _is_invariant(sketch: Sketch, statement: ast.stmt, moved: ast.expr) -> bool:
 
 
 def _is_run_too(sketch: Sketch, statement: ast.stmt, move: ast.Call, moved: ast.expr) -> bool:
-    """Whether a function other than a constructor runs the module that it moves, in the same loops."""
+    """Whether a function other than a constructor runs the module that it moves, in the same loops or in more.
+
+    If a statement moves an attribute of ``self``, it may also call any other method of it.
+    """
     function, name = sketch.function_of(statement), dotted_name(moved)
     if function is None or function.name in _CONSTRUCTORS or name is None:
         return False
     if any(call.func is move for call in sketch.calls(statement)):
         return True
     names = {name, *(f"{name}.{method}" for method in RUNNING)}
-    if not any(f"{run.rpartition('.')[2]}(" in sketch.text for run in names):
+    is_alone = isinstance(statement, ast.Expr) and statement.value is move and name.startswith("self.")
+    if not is_alone and not any(f"{run.rpartition('.')[2]}(" in sketch.text for run in names):
         return False
     loops = list(sketch.loops_around(statement))
+
+    def runs(call: ast.Call) -> bool:
+        run = dotted_name(call.func) or ""
+        return run in names or (is_alone and run.startswith(f"{name}.") and run.rpartition(".")[2] not in MOVING)
+
     return any(
-        dotted_name(call.func) in names and list(sketch.loops_around(inner)) == loops
+        runs(call) and list(sketch.loops_around(inner))[-len(loops) or None :] == loops
         for inner in sketch.within(function)
         for call in sketch.calls(inner)
     )

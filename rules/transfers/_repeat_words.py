@@ -20,6 +20,12 @@ _FUNCTION = re.compile(r"(?<!\w)\w+(?=\()")
 _LONGEST = 200  #: characters of a name
 #: Methods by which modules compute, and which tensors do not have.
 RUNNING = frozenset("forward generate inference infer predict encode decode sample recognize synthesize".split())
+#: Methods of modules alone, of what a statement moves: it would move a copy of a tensor, and tokens have no mode.
+OF_MODULES = frozenset(
+    "eval train requires_grad_ parameters named_parameters modules state_dict load_state_dict zero_grad".split()
+)
+#: Methods that move or cast.
+MOVING = frozenset("to cuda cpu to_empty half float double bfloat16 type".split())
 
 
 def moves_repeatedly(text: str) -> bool:
@@ -46,7 +52,9 @@ def moves_repeatedly(text: str) -> bool:
         assigned = before == f"{name} =" and _may_be_module(text, name)
         if (is_made or assigned or alone) and loop_around(text, at) is not None:
             return True
-        if (assigned or alone) and text[start : start + 1].isspace() and _is_run(text, name):
+        if not (assigned or alone) or not text[start : start + 1].isspace():
+            continue
+        if _is_run(text, name) or (alone and _has_other_methods(text, name)):
             return True
     return False
 
@@ -65,6 +73,12 @@ def _may_be_module(text: str, name: str) -> bool:
 def _is_run(text: str, name: str) -> bool:
     """Whether something is called as a module, so that a function may move it each time."""
     return name in _called(text) or any(f"{name}.{method}" in _called(text) for method in RUNNING)
+
+
+def _has_other_methods(text: str, name: str) -> bool:
+    """Whether a method of an attribute of ``self`` is called that does not only move it."""
+    methods = (item.rpartition(".")[2] for item in _called(text) if item.startswith(f"{name}."))
+    return name.startswith("self.") and not MOVING.issuperset(methods)
 
 
 def _is_kept(text: str, name: str, at: int) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeAlias
 
 import libcst as cst
@@ -13,14 +13,16 @@ from torchlint.model.program.invariance import Invariance
 from torchlint.model.program.stores import Stores
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.climbing import nearest
-from torchlint.model.syntax.dotted import called_name, dotted_name, is_attribute_of_self, last_part
+from torchlint.model.syntax.dotted import called_name, dotted_name, is_attribute_of_self, is_within_self, last_part
+from torchlint.model.syntax.parameters import parameters_of
 from torchlint.model.syntax.scopes import COMPREHENSIONS
 from torchlint.model.tensors.placement import Move
+from torchlint.model.tensors.writes import Moves
 from torchlint.model.training.loops import LoopKind, Loops
 from torchlint.model.training.purpose import Purposes
 from torchlint.model.training.step_places import StepPlaces
 
-from ._repeat_words import RUNNING
+from ._repeat_words import MOVING, OF_MODULES, RUNNING
 
 #: How many calls lie between a loop and the function that moves a module.
 _DEPTH = 3
@@ -30,7 +32,7 @@ _MAX_CALLERS = 24
 LOADING = frozenset({"load_state_dict", "from_pretrained", "load_checkpoint", "load_from_checkpoint"})
 #: Modules of torch that contain others.
 _CONTAINERS = frozenset({"Sequential", "ModuleList", "ModuleDict"})
-_MOVING = frozenset({"cpu", "to", "cuda", "to_empty"})
+_PLACING = frozenset({"cpu", "to", "cuda", "to_empty"})
 
 #: Whether a node, given first, runs whenever the loop or function given second does.
 Passes = Callable[[cst.CSTNode, cst.CSTNode], bool]
@@ -56,12 +58,14 @@ class RepeatedModules:
         kept = self._iterated(move.source)
         if kept is move.source and self._module.fact(Loops).around(move.call):
             return None
-        if not self.runs(move, function) or self._is_set_in(kept, function):
+        is_forward = self._module.fact(StepPlaces).is_forward(function)
+        is_run = self.runs(move, function, is_step=is_forward) or (is_forward and self._is_used(move, function))
+        if not is_run or self._is_set_in(kept, function):
             return None
         if self._is_changed(move, function):
             return None
-        if is_attribute_of_self(kept):
-            if self._module.fact(StepPlaces).is_forward(function):
+        if is_within_self(kept):
+            if is_forward:
                 return function if not self._is_layer(kept) else None
             return self._loop_of(function, kept, None, _DEPTH)
         reached = self._module.values.reaching.of(kept) if isinstance(kept, cst.Name) else ()
@@ -73,18 +77,37 @@ class RepeatedModules:
 
     # -- in the function
 
-    def runs(self, move: Move, place: cst.CSTNode) -> bool:
+    def runs(self, move: Move, place: cst.CSTNode, *, is_step: bool = False) -> bool:
         """Whether a function or loop runs the module where it moves it: not a loop in it, as over all batches.
 
-        It may run what the move returns: ``net.to(x.device)(x)``.
+        In a function that runs once per batch, it may be another loop. What runs may be what the move returns:
+        ``net.to(x.device)(x)``.
         """
         name = dotted_name(move.source)
         names = {name, *(f"{name}.{method}" for method in RUNNING)}
         loops = self._loops(move.call)
         return any(
-            call.func is move.call or (dotted_name(call.func) in names and self._loops(call) == loops)
+            call.func is move.call or (dotted_name(call.func) in names and (is_step or self._loops(call) == loops))
             for call in self._tree.calls_in(place)
         )
+
+    def _is_used(self, move: Move, function: cst.FunctionDef) -> bool:
+        """Whether a function calls a method of a module that a statement in it moves: ``self.clap.embed(texts)``.
+
+        It is known to be a module, or its class calls methods of it, or of a part of it, that only modules have.
+        """
+        name, owner = dotted_name(move.source), self._tree.class_of(function)
+        if owner is None or not isinstance(self._tree.parent(move.call), cst.Expr) or not is_within_self(move.source):
+            return False
+        if MOVING.issuperset(self._methods(f"{name}.", function)):
+            return False
+        is_module = self._module.value(move.source).kind in (Kind.MODULE, Kind.LOSS)
+        return is_module or not OF_MODULES.isdisjoint(self._methods(f"{name}.", owner))
+
+    def _methods(self, owner: str, place: cst.CSTNode) -> Iterator[str]:
+        """The methods that a place calls of an object, given by its name and a dot, and of its parts."""
+        names = (dotted_name(call.func) or "" for call in self._tree.calls_in(place))
+        return (last_part(name) for name in names if name.startswith(owner))
 
     def _loops(self, call: cst.Call) -> list[cst.CSTNode]:
         """The loops and comprehensions around a call in its function."""
@@ -109,13 +132,14 @@ class RepeatedModules:
     def _is_set_in(self, node: cst.BaseExpression, place: cst.CSTNode) -> bool:
         """Whether a function or loop gives an attribute of ``self`` another value."""
         text = dotted_name(node)
-        if not is_attribute_of_self(node) or text is None:
+        if not is_within_self(node) or text is None:
             return False
         if text not in self._set:
+            owner, _, name = text.rpartition(".")
             self._set[text] = [
                 at
-                for target, value, at in self._module.fact(Stores).attributes.get(text[5:], ())
-                if dotted_name(target) == "self" and not self._is_own_move(value, text)
+                for target, value, at in self._module.fact(Stores).attributes.get(name, ())
+                if dotted_name(target) == owner and not self._is_own_move(value, text)
             ]
         return any(self._tree.within(at, place) for at in self._set[text])
 
@@ -127,14 +151,17 @@ class RepeatedModules:
     def _is_changed(self, move: Move, function: cst.FunctionDef) -> bool:
         """Whether a call moves the same module elsewhere, as for offloading, or loads modules.
 
-        That is in the function of a move; of an attribute, in all methods of its class but the constructor.
+        That is in the function of a move, or in one that it calls; of an attribute, in all methods of its class but the
+        constructor.
         """
-        owner = self._tree.class_of(function) if is_attribute_of_self(move.source) else None
+        owner = self._tree.class_of(function) if is_within_self(move.source) else None
         if owner is not None:
             loads, moves = self._changes_in_class(owner, function)
         else:
             loads, moves = self._changes_in(self._tree.calls_in(function.body))
-        return loads or not moves.get(dotted_name(move.source), set()) <= {self._place(move.call)}
+        if loads or not moves.get(dotted_name(move.source), set()) <= {self._place(move.call)}:
+            return True
+        return any(isinstance(item, cst.Call) for item, _ in self._module.fact(Moves).on(move.source, function))
 
     def _place(self, move: cst.Call) -> str:
         """To where a call moves something, as it is written."""
@@ -159,7 +186,7 @@ class RepeatedModules:
         for call in calls:
             if isinstance(call.func, cst.Attribute):
                 loads = loads or call.func.attr.value in LOADING
-                if call.func.attr.value in _MOVING:
+                if call.func.attr.value in _PLACING:
                     moves.setdefault(dotted_name(call.func.value), set()).add(self._place(call))
         return loads, moves
 
@@ -172,6 +199,8 @@ class RepeatedModules:
         calls = self._module.fact(Dispatch).callers(function)
         if depth <= 0 or len(calls) > _MAX_CALLERS:
             return None
+        if not calls and param is None and self._gets_batch(function):
+            return function
         for call in calls:
             given = self._module.definitions.argument_of(call, function, param) if param is not None else None
             if (param is not None and given is None) or self._module.fact(Purposes).is_self_test(call):
@@ -198,6 +227,12 @@ class RepeatedModules:
             if found is not None:
                 return found
         return None
+
+    def _gets_batch(self, function: cst.FunctionDef) -> bool:
+        """Whether an object is called with a batch, as one that a configuration makes."""
+        return function.name.value == "__call__" and any(
+            item.name.value.split("_")[-1] == "batch" for item in parameters_of(function)
+        )
 
     def _repeats(
         self, loop: cst.CSTNode, call: cst.Call, given: cst.BaseExpression | None, kept: cst.BaseExpression

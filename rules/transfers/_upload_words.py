@@ -22,8 +22,8 @@ OPTIONS = re.compile(r"(?:\bself\.)?\b_?(?:args|cfg|config|hparams|opts?|options
 IGNORED = re.compile(r"\b(?:\w+\.)+ignore_index\b")
 #: ``[i]`` of ``self.sizes[i]``, for each size in a loop.
 _INDEX = re.compile(r"(?<=\w)\[\w+\]")
-#: ``self.head.mean`` and ``batch.size``; ``self.mean``, ``math.pi`` and ``loss.ignore_index`` may be constants.
-_ATTRIBUTE = re.compile(r"\bself\.\w+\.\w|(?<![\w.])(?!(?:np|numpy|math|torch|self)\.)[a-z_]\w*\.[a-z_]")
+#: ``self.net.head.mean`` and ``batch.size``; ``self.net.mean``, ``math.pi`` and ``loss.ignore_index`` may be constants.
+_ATTRIBUTE = re.compile(r"\bself(?:\.\w+){2}\.\w|(?<![\w.])(?!(?:np|numpy|math|torch|self)\.)[a-z_]\w*\.[a-z_]")
 #: A name, but not that of an argument.
 _NAME = re.compile(r"(?<![\w.\"'])[a-z_]\w*(?![\w\"']|\s*=(?!=))")
 _KNOWN = frozenset(

@@ -46,9 +46,10 @@ class AllocateThenMove(Rule):
     - tensors of one number that is repeated: `torch.tensor([step] * len(x))`, `torch.tensor([1] * n + [0] * n)`;
     - tensors that `torch.cat` or `torch.stack` joins for each number of a range:
       `torch.cat([torch.full((size,), i) for i in range(n)])`;
-    - tensors that a function of the program makes of sizes, numbers and settings, also by NumPy or as a draw of a
-      distribution of constants, and that its caller moves: `self.causal_mask(size).to(x.device)`. The function may also
-      return the array;
+    - what a distribution of numbers draws: `Normal(0, 1).sample((n,)).to(x.device)`;
+    - tensors that a function of the program makes of sizes, numbers and settings, also by NumPy or with a distribution
+      of constants, and that its caller moves: `self.causal_mask(size).to(x.device)`. The function may also return the
+      array;
     - tensors that a method copies to a buffer of its network, at other times than in the constructor:
       `self.noise.copy_(torch.randn(size))`.
 

@@ -110,6 +110,11 @@ def is_attribute_of_self(node: cst.CSTNode) -> TypeGuard[cst.Attribute]:
     return isinstance(node, cst.Attribute) and isinstance(node.value, cst.Name) and node.value.value == "self"
 
 
+def is_within_self(node: cst.CSTNode) -> bool:
+    """Whether ``node`` is ``self.name``, or an attribute of it: ``self.net.encoder``."""
+    return isinstance(node, cst.Attribute) and (dotted_name(node) or "").startswith("self.")
+
+
 def stored_name(target: cst.CSTNode) -> str | None:
     """``args.options`` of ``args.options = ...``, and of ``vars(args)["options"] = ...``; None of other targets."""
     if not isinstance(target, cst.Subscript):

@@ -19,6 +19,8 @@ _OPTIONS = frozenset({"device", "generator", "out", "pin_memory", "requires_grad
 #: What makes an array of sizes and numbers, or a range of them, with the function of torch that does the same.
 _ARRAYS = {f"numpy.{name}": f"torch.{name}" for name in ("arange", "empty", "eye", "full", "linspace", "ones", "zeros")}
 _ARRAYS |= {"numpy.identity": "torch.eye", "numpy.tri": "torch.ones", "builtins.range": "torch.arange"}
+#: Distributions with the functions of torch that draw from a form of them.
+_DRAWING_AS = {"Normal": "torch.randn", "Uniform": "torch.rand"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,18 +65,21 @@ class HostFactories(ForestFact):
         """The tensor, or array, that a function with this name makes of one number: ``torch.tensor([1] * n)``."""
         return NewTensor(self._forest.call(node, name), False, False, hosted=True, by_torch="torch.full")
 
-    def of_constants(self, node: cst.Call) -> NewTensor | None:
-        """The first tensor of constants that a call is given, if it is given nothing but such and numbers.
+    def of_distribution(self, node: cst.Call, name: str) -> NewTensor | None:
+        """What a distribution with this name, of constants and numbers alone, draws from on the host.
 
-        ``torch.tensor([0.0])`` of ``Normal(torch.tensor([0.0]), 1)``, which draws where that tensor is.
+        The first of its tensors: ``torch.tensor([0.0])`` of ``Normal(torch.tensor([0.0]), 1)``, which draws where that
+        tensor is. A distribution of numbers draws on the host: ``Normal(0, 1)``.
         """
         given = [item.value for item in node.args if not item.star]
-        tensors = [item for item in given if not self._forest.fact(Numbers).is_number(item)]
-        constant = len(given) == len(node.args) and all(map(self._is_constant, tensors))
-        first = tensors[0] if constant and tensors else None
-        if not isinstance(first, cst.Call):
+        numbers = self._forest.fact(Numbers)
+        tensors = [item for item in given if not numbers.is_number(item) and not numbers.is_setting(item)]
+        if not given or len(given) < len(node.args) or not all(map(self._is_constant, tensors)):
             return None
-        return NewTensor(self._forest.call(first, "torch.tensor"), False, True, hosted=True)
+        if tensors and isinstance(tensors[0], cst.Call):
+            return NewTensor(self._forest.call(tensors[0], "torch.tensor"), False, True, hosted=True)
+        by_torch = _DRAWING_AS.get(name.rpartition(".")[2], "")
+        return NewTensor(self._forest.call(node, name), False, True, hosted=True, by_torch=by_torch)
 
     def _is_constant(self, node: cst.BaseExpression) -> bool:
         """Whether ``node`` makes a tensor of written numbers on the host: ``torch.tensor([0.0])``."""

@@ -83,6 +83,8 @@ class NewTensors(ForestFact):
             return self._computed([node.expression], held)
         if isinstance(node, (cst.BinaryOperation, cst.Comparison)):
             return self._computed(operands(node), held)
+        if isinstance(node, cst.IfExp):
+            return self._computed([node.body, node.orelse], held)
         each = self._lists.joined(node)
         if each is not None:  # `torch.cat([torch.full((2,), i) for i in range(n)])`
             made = self._new(each, held=held)
@@ -102,7 +104,8 @@ class NewTensors(ForestFact):
         if name.startswith("numpy."):
             return None
         made = self._of_method(node, node.func, held, filled) if isinstance(node.func, cst.Attribute) else None
-        return made or self._forest.fact(ReturnedTensors).of(node)
+        returned = self._forest.fact(ReturnedTensors)
+        return made or returned.drawn(node) or returned.of(node)
 
     def _of_function(self, node: cst.Call, name: str, held: bool, filled: bool) -> NewTensor | None:
         created = self._factories.of(node, name, filled=filled)

@@ -15,7 +15,7 @@ from torchlint.model.semantics.reaching import MANY
 from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.parameters import parameters_of
 from torchlint.model.syntax.scopes import Binding, unpacked
-from torchlint.model.tensors.creation import READING, SAME_EVERYWHERE, WHOLE
+from torchlint.model.tensors.creation import COMPUTING, READING, SAME_EVERYWHERE, WHOLE
 from torchlint.model.tensors.generated_lists import GeneratedLists
 from torchlint.model.tensors.host_factories import (
     HostFactories,
@@ -33,6 +33,11 @@ _LEAVING = frozenset("to cuda cpu type type_as item tolist numpy size dim numel 
 _PLAIN = frozenset({"staticmethod", "classmethod", "torch.no_grad()"})
 #: Functions of torch that compute from one tensor alone, which is their first argument.
 _OF_ONE = (WHOLE - {"repeat_interleave"}) | {"pad"}
+#: ... and each element from one number.
+_OF_NUMBERS = COMPUTING | {"logit", "erf", "erfinv", "special.expit", "special.logit"}
+#: What the names of distributions begin with, and their methods that draw.
+_DRAWING = "torch.distributions."
+_SAMPLING = frozenset({"sample", "rsample"})
 #: Functions that return several tensors.
 _GRIDS = ("torch.meshgrid", "numpy.meshgrid")
 #: Kinds of values that are not tensors.
@@ -68,6 +73,19 @@ class ReturnedTensors(ForestFact):
     def computed(self, node: cst.BaseExpression) -> NewTensor | None:
         """What ``node`` computes of sizes and numbers, whatever else its names are used for."""
         return self._made(node, frozenset())
+
+    def drawn(self, call: cst.Call) -> NewTensor | None:
+        """What a distribution of constants draws on the host: ``Normal(0, 1).sample((count,))``."""
+        func = call.func
+        if not call.args or not isinstance(func, cst.Attribute) or func.attr.value not in _SAMPLING:
+            return None
+        made = self.computed(func.value)
+        given = self._forest.values.reaching.only(func.value) if isinstance(func.value, cst.Name) else None
+        source = func.value if given is None or given.path else given.value
+        is_distribution = isinstance(source, cst.Call) and (self._forest.name_of(source.func) or "").startswith(
+            _DRAWING
+        )
+        return made if is_distribution else None
 
     def _of_program(self, call: cst.Call, given: _Given) -> NewTensor | None:
         if any(item.star for item in call.args):
@@ -183,8 +201,8 @@ class ReturnedTensors(ForestFact):
             return None
         name = self._forest.name_of(node.func) or ""
         passed = [item.value for item in node.args]
-        if name.startswith("torch.distributions."):
-            return self._factories.of_constants(node)
+        if name.startswith(_DRAWING):
+            return self._factories.of_distribution(node, name)
         if name.startswith(("torch.", "numpy.")):
             of_numpy = name.startswith("numpy.")
             created = self._factories.of_array(node, name) if of_numpy else self._factories.of(node, name)
@@ -231,8 +249,19 @@ class ReturnedTensors(ForestFact):
     def _is_other(self, node: cst.BaseExpression) -> bool:
         """Whether a value is not a tensor."""
         return (
-            self._forest.value(node).kind in _OTHERS or self._numbers.is_number(node) or self._numbers.is_setting(node)
+            self._forest.value(node).kind in _OTHERS
+            or self._numbers.is_number(node)
+            or self._numbers.is_setting(node)
+            or self._is_constant(node)
         )
+
+    def _is_constant(self, node: cst.BaseExpression) -> bool:
+        """Whether a tensor is made of one number, also by a function of it: ``torch.logit(torch.tensor(0.1))``."""
+        if not isinstance(node, cst.Call) or not node.args or has_device(node):
+            return False
+        name = self._forest.name_of(node.func) or ""
+        is_computed = name == "torch.tensor" or name.removeprefix("torch.") in _OF_NUMBERS
+        return name.startswith("torch.") and is_computed and all(self._is_other(item.value) for item in node.args)
 
 
 def _of_all(made: Iterable[NewTensor | None]) -> NewTensor | None:
@@ -244,4 +273,5 @@ def _of_all(made: Iterable[NewTensor | None]) -> NewTensor | None:
         new.append(item)
     if not new:
         return None
-    return replace(new[0], exact=False, drawn=any(item.drawn for item in new), hosted=True)
+    first = min(new, key=lambda item: (item.factory.name or "").startswith(_DRAWING))
+    return replace(first, exact=False, drawn=any(item.drawn for item in new), hosted=True)
