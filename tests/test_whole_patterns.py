@@ -151,3 +151,73 @@ def test_a_criterion_may_take_its_methods_from_a_dictionary(
 ) -> None:
     files = {"boxes": BOXES, "criterion": CRITERION.format(boxes=boxes), "main": DETECTING}
     assert found(tmp_path, files, "TL203") == lines
+
+
+MIXIN = """\
+import torch
+
+
+class Multimodal:
+    def prepare_inputs(self, input_ids, attention_mask, labels, images):
+        if images is None or input_ids.shape[1] == 1:
+            return None, labels
+        features = self.get_model().tower(images)
+        input_ids = [ids[mask] for ids, mask in zip(input_ids, attention_mask)]
+        labels = [row[mask] for row, mask in zip(labels, attention_mask)]
+        embeds = []
+        for index, ids in enumerate(input_ids):
+            count = {count}
+            if count == 0:
+                embeds.append(self.get_model().embed_tokens(ids))
+                continue
+            embeds.append(torch.cat([self.get_model().embed_tokens(ids), features[index]]))
+        return torch.stack(embeds), torch.stack(labels)
+"""
+MULTIMODAL = """\
+from mixin import Multimodal
+from transformers import LlamaForCausalLM
+
+
+class MultimodalLlama(LlamaForCausalLM, Multimodal):
+    def get_model(self):
+        return self.model
+
+    def forward(self, input_ids=None, attention_mask=None, labels=None, images=None):
+        embeds, labels = self.prepare_inputs(input_ids, attention_mask, labels, images)
+        return super().forward(attention_mask=attention_mask, inputs_embeds=embeds, labels=labels)
+"""
+TUNING = """\
+from model import MultimodalLlama
+from transformers import Trainer
+
+
+def train(name, arguments, dataset):
+    model = MultimodalLlama.from_pretrained(name)
+    trainer = Trainer(model=model, args=arguments, train_dataset=dataset)
+    trainer.train()
+
+
+train("llama", None, None)
+"""
+ASKING = """\
+import sys
+from model import MultimodalLlama
+
+model = MultimodalLlama.from_pretrained("llama").cuda()
+print(model.generate(sys.argv[1]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("count", "main", "lines"),
+    [
+        ("(ids == 9).sum()", TUNING, {"mixin": ["if count == 0:"]}),
+        ("(ids == 9).sum().item()", TUNING, {}),
+        ("(ids == 9).sum()", ASKING, {}),
+    ],
+)
+def test_a_trainer_of_a_library_runs_what_the_forward_of_a_network_takes_from_a_mixin(
+    tmp_path: Path, count: str, main: str, lines: Mapping[str, list[str]]
+) -> None:
+    files = {"mixin": MIXIN.format(count=count), "model": MULTIMODAL, "main": main}
+    assert found(tmp_path, files, "TL203") == lines

@@ -25,6 +25,7 @@ from torchlint.model.training.outputs import Outputs
 from torchlint.model.training.step_places import StepPlaces
 
 from ._exits import leaves_device
+from ._fabric_batches import FabricBatches
 
 #: The maximum number of expressions that a value is followed through.
 _VALUE_DEPTH = 20
@@ -97,16 +98,14 @@ class StepTensors(ForestFact):
         if type(part) is cst.Name:
             value = self._forest.value(part)
             if value.kind is Kind.BATCH:
-                return True  # it came from the CPU
+                return not self._forest.fact(FabricBatches).has(part)  # else it came from the CPU
             return self._is_on_host(value) or (value.sure and value.kind in (Kind.NUMBER, Kind.STRING, Kind.ARRAY))
         return False
 
     def _gives_device(self, part: cst.CSTNode) -> bool:
         """Whether ``part`` names the device that something is created on: ``torch.zeros(9, device=outputs.device)``."""
-        argument = self._tree.parent(part)
-        is_device = (
-            isinstance(argument, cst.Arg) and argument.keyword is not None and argument.keyword.value == "device"
-        )
+        given = self._tree.parent(part)
+        is_device = isinstance(given, cst.Arg) and given.keyword is not None and given.keyword.value == "device"
         return is_device and isinstance(part, cst.Attribute) and part.attr.value == "device"
 
     def _is_on_host(self, value: Value) -> bool:
@@ -119,7 +118,7 @@ class StepTensors(ForestFact):
 
     def _is_source(self, part: cst.CSTNode) -> bool:
         if type(part) is cst.Call:
-            if self._forest.fact(Outputs).runs(part):
+            if self._forest.fact(Outputs).runs(part) or self._forest.fact(FabricBatches).gives(part):
                 return True
             value = self._forest.value(part)
             if value.kind is not Kind.TENSOR:
@@ -129,7 +128,7 @@ class StepTensors(ForestFact):
             if value.role is Role.BATCH and value.device is None:
                 return self._forest.fact(Devices).is_move_to_cuda(part)
             return (value.role is Role.BATCH or called_name(part) in ("to", "cuda")) and value.device is Device.CUDA
-        if type(part) is cst.Name and self._is_input(part):
+        if type(part) is cst.Name and (self._is_input(part) or self._forest.fact(FabricBatches).has(part)):
             return True
         return (type(part) is cst.Name or type(part) is cst.Attribute) and self.is_term(part)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property, partial
 
 import libcst as cst
 
@@ -15,9 +16,11 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.climbing import nearest
 from torchlint.model.syntax.dotted import called_name, dotted_name
+from torchlint.model.training.data_flow import DataFlow, Search
 from torchlint.model.training.outputs import Outputs
 from torchlint.model.training.step_places import StepPlace, StepPlaces
 
+from ._exits import leaves_device
 from ._host_reads import HostReads
 from ._host_tensors import HostTensors
 from ._step_tensors import StepTensors
@@ -34,6 +37,9 @@ _ANSWERING = frozenset("all any isnan isinf isfinite eq ne gt lt ge le".split())
 
 #: What gives a number, or a tensor.
 _COMPUTED = (cst.BinaryOperation, cst.AugAssign, cst.Integer, cst.Float)
+
+#: The maximum number of expressions between a buffer and what is tested.
+_BUFFER_DEPTH = 6
 
 #: What has a test.
 _TESTS = (cst.If, cst.While, cst.Assert, cst.IfExp, cst.CompIf)
@@ -122,13 +128,20 @@ class TruthTests:
                 return False  # it raises an error unless both are on the same device
         return any(
             self._is_buffer(side)
-            or (
-                self._is_tensor(side)
-                and (self._tensors.is_tensor_of_step(side) or self._tensors.is_of_gradients(side))
-                and not self._module.value(side).is_on_host
-            )
+            or (self._is_tensor(side) and self._is_computed(side) and not self._module.value(side).is_on_host)
             for side in self._sides(part)
         )
+
+    def _is_computed(self, node: cst.BaseExpression) -> bool:
+        """Whether ``node`` is computed from a tensor or gradient of the step, or a buffer of a network."""
+        tensors = self._tensors
+        return tensors.is_tensor_of_step(node) or tensors.is_of_gradients(node) or self._of_buffers.finds(node)
+
+    @cached_property
+    def _of_buffers(self) -> Search:
+        """A search for what is computed from buffers: ``expired`` after ``expired = self.cluster_size < 2``."""
+        ends = partial(leaves_device, self._module.forest)
+        return self._module.fact(DataFlow).search(self._is_buffer, ends, depth=_BUFFER_DEPTH)
 
     def _is_converted(self, part: cst.BaseExpression) -> bool:
         """Whether the function makes arrays of the tensors that ``part`` asks for: on a GPU, that fails."""
@@ -182,7 +195,7 @@ class TruthTests:
             node = node.func.value
         return node if self._is_buffer(node) else None
 
-    def _is_buffer(self, node: cst.BaseExpression) -> bool:
+    def _is_buffer(self, node: cst.CSTNode) -> bool:
         """Whether ``self.x`` is a buffer that the file registers."""
         return any(self._module.is_own(call.node) for call in self._module.fact(Buffers).calls_for(node))
 

@@ -24,9 +24,10 @@ class TensorTruthTest(Rule):
     returned, `[i for i in range(len(labels)) if labels.data[i] != -1]`; or an item of such a tensor:
     `for label in torch.unique(predicted):`, then `if label == 255:`. The test may be in the training loop, in the
     `step` of an optimizer, or in a function or a `forward` that the step calls, also in another file. In a `forward`
-    that records gradients, its inputs count as well, and so do buffers of the network, also read by `.item()`:
-    `if not self.is_initialized:`. Its callers may be unknown, or train it on all data at once, in one step per epoch. A
-    test at every second step (`if step % 2 == 0:`) is flagged too.
+    that records gradients, its inputs count as well, and so do buffers of the network and what is computed from them:
+    `if not self.is_initialized:`, also with `.item()`, `if torch.any(self.cluster_size < 2):`. Its callers may be
+    unknown, as those in the `Trainer` of transformers, or train it on all data at once, in one step per epoch. A test
+    at every second step (`if step % 2 == 0:`) is flagged too.
 
     Not reported: tests at fewer steps, in evaluation mode, in validation loops and in exception handlers; tests of
     shapes, of `None` and of numbers that were already copied to the host (`loss.item() > limit`, see
@@ -73,7 +74,10 @@ class TensorTruthTest(Rule):
     name = "tensor-truth-test"
     words = ("torch",)
     project_words = (
-        ("backward(", "self.training", "def training_step(", "def compute_loss(", re.compile(r"class \w*Loss\w*\(")),
+        (
+            *("backward(", "Trainer(", "self.training", "def training_step(", "def compute_loss("),
+            re.compile(r"class \w*Loss\w*\("),
+        ),
     )
     demo = ("GPU",)
 

@@ -25,6 +25,8 @@ _SETTINGS_OF = tuple(f"_{name}" for name in (*sorted(SETTINGS), "params", "kwarg
 _OF_NETWORKS = frozenset({"parameters", "named_parameters", "eval", "state_dict", "load_state_dict"})
 #: ... and those that networks have and classes do not call.
 _OF_OBJECTS = _OF_NETWORKS | {"train", "forward", "zero_grad", "cuda", "to", "modules", "requires_grad_", "apply"}
+#: Methods of `Fabric`, which programs pass on under this name.
+_OF_FABRIC = frozenset({"setup", "setup_module", "setup_dataloaders", "backward", "launch", "no_backward_sync"})
 
 
 class Guesses:
@@ -57,6 +59,8 @@ class Guesses:
             return Value(Kind.OPTIMIZER, sure=False)
         if last in knowledge.LOSS_NAMES:
             return Value(Kind.LOSS, sure=False)
+        if last == "fabric" and used & _OF_FABRIC:
+            return Value(Kind.TRAINER, name="lightning.fabric.Fabric", sure=False)
         if last == "scaler" or last.endswith("grad_scaler"):
             return Value(Kind.SCALER, sure=False)
         if used & {"parameters", "named_parameters", "eval", "forward"} or (

@@ -75,6 +75,8 @@ CANONICAL = {
     "lightning.pytorch.Trainer": "pytorch_lightning.Trainer",
     "lightning.Trainer": "pytorch_lightning.Trainer",
     "lightning.Fabric": "lightning.fabric.Fabric",
+    "transformers.trainer.Trainer": "transformers.Trainer",
+    "transformers.trainer_seq2seq.Seq2SeqTrainer": "transformers.Seq2SeqTrainer",
     "pytorch_lightning.core.lightning.LightningModule": "pytorch_lightning.LightningModule",
     "pytorch_lightning.core.LightningModule": "pytorch_lightning.LightningModule",
     # loaders of libraries that pass their keyword arguments on to torch's

@@ -8,6 +8,7 @@ import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.program.dispatch import Dispatch
+from torchlint.model.program.objects import ObjectFlow
 
 #: Methods that Lightning and transformers call at every step.
 _METHODS = frozenset(
@@ -19,6 +20,8 @@ _METHODS = frozenset(
 #: Methods that Lightning calls for every batch of another pass.
 _EVALUATIONS = frozenset({"validation_step", "test_step", "predict_step"})
 _TRAINERS = ("LightningModule", "Trainer")
+#: Classes whose objects are given a network, and run its `forward` for every batch.
+_RUNNING_FORWARDS = ("transformers.Trainer", "transformers.Seq2SeqTrainer")
 
 
 def _loss_in(returned: cst.BaseExpression) -> cst.BaseExpression:
@@ -56,6 +59,19 @@ class LibrarySteps(ForestFact):
         """What the training steps return: the library runs the backward pass. Of a dict it is the item ``loss``."""
         returned = (value for method in self.methods for value in self._forest.definitions.returns(method))
         return [_loss_in(value) for value in returned if value is not None]
+
+    @cached_property
+    def forwards(self) -> frozenset[cst.FunctionDef]:
+        """The `forward` of each network that a trainer of transformers trains: ``Trainer(model=Net()).train()``."""
+        flow = self._forest.fact(ObjectFlow)
+        found: set[cst.FunctionDef | None] = set()
+        trained = {item for call in self._forest.methods("train") for item in flow.of(call.receiver)}
+        for call in self._forest.constructor_calls(*_RUNNING_FORWARDS):
+            first = next((item.value for item in call.node.args if item.keyword is None and not item.star), None)
+            given = flow.of(call.argument("model").value or first) if call.node in trained else ()
+            for network in filter(None, map(flow.class_of, given)):
+                found.add(self._forest.definitions.method(network, "forward"))
+        return frozenset(filter(None, found))
 
     def _is_run(self, function: cst.FunctionDef) -> bool:
         owner = self._forest.tree.class_of(function)

@@ -122,7 +122,8 @@ class StepPlaces(ForestFact):
             return None
         if is_forward:
             calls = self._forest.fact(ForwardCallers).of(function)
-        if inner is not None and (not calls or (is_forward and depth <= 0)):
+        is_last = depth <= 0 or function in self._forest.fact(LibrarySteps).forwards
+        if inner is not None and (not calls or (is_forward and is_last)):
             passes_on = is_forward or self._forest.fact(ForwardCallers).passes_on(function)
             return StepPlace(inner, (), trains=True) if passes_on else None
         excludes = self._forest.values.branches.excludes  # `sinkhorn(x)` of `def sinkhorn(x, eps=-1)`, where `eps > 0`
