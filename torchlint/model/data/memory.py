@@ -96,8 +96,8 @@ class Memory(ForestFact):
             made = self._forest.fact(Datasets).constructions(dataset)
             return self._only_indexes(method, value.definition, made) or self._is_handful(value.definition)
         choices = self._forest.fact(Datasets).constructions(dataset) if isinstance(dataset, cst.Name) else []
-        if len(choices) > 1:  # one of several, as a name decides
-            return all(map(self.holds, choices))
+        if len(choices) > 1 and all(map(self.holds, choices)):  # one of several, as a name decides
+            return True
         # most datasets of PyG are in memory: an unknown dataset of a program that uses it may be
         return self._forest.imports("torch_geometric")
 
