@@ -125,7 +125,7 @@ class Networks(ForestFact):
     def runs_without_gradients(self, call: cst.Call, function: cst.FunctionDef) -> bool:
         """Whether ``function`` disables gradients by a decorator, or wherever it runs a network for ``call``.
 
-        Or it returns, perhaps under a condition, what a decorated function gives: ``return self.inference(x)``.
+        If it runs none, but computes by itself, what it returns counts. Or it returns, perhaps under a condition, what a decorated function gives: ``return self.inference(x)``.
         """
         modes, branches = self._forest.fact(GradModes), self._forest.values.branches
         if modes.is_decorated(function) or any(map(modes.is_decorated, self._handing_on(function))):
@@ -135,7 +135,9 @@ class Networks(ForestFact):
             for inner in self._forest.tree.calls_in(function.body)
             if (self.is_forward(inner) or self._is_run_by_own(inner)) and not branches.excludes(call, function, inner)
         ]
-        return bool(runs) and all((mode := modes.within(inner, function)) is not None and mode.is_off for inner in runs)
+        computed = runs or filter(None, self._forest.definitions.returns(function))
+        found = [modes.within(inner, function) for inner in computed]
+        return bool(found) and all(mode is not None and mode.is_off for mode in found)
 
     def chooses_grad_mode(self, call: cst.Call, function: cst.FunctionDef) -> bool:
         """Whether ``function`` may set a grad mode for ``call``, and not only for what it computes of outputs."""
