@@ -125,8 +125,8 @@ class Networks(ForestFact):
     def runs_without_gradients(self, call: cst.Call, function: cst.FunctionDef) -> bool:
         """Whether ``function`` disables gradients by a decorator, or wherever it runs a network for ``call``.
 
-        If it runs none, but computes by itself, what it returns counts. Or it returns, perhaps under a condition, what a
-        decorated function gives: ``return self.inference(x)``.
+        If it runs none, but computes by itself, what it returns counts. Or it returns, perhaps under a condition, what
+        a decorated function gives: ``return self.inference(x)``.
         """
         modes, branches = self._forest.fact(GradModes), self._forest.values.branches
         if modes.is_decorated(function) or any(map(modes.is_decorated, self._handing_on(function))):
