@@ -7,6 +7,8 @@ from torchlint import edits
 from torchlint.rule import Applicability, Cause, Diagnostic, Fix, Note, Rule
 
 if TYPE_CHECKING:
+    import libcst as cst
+
     from torchlint.model.module import Module
 
     from ._pinning import BlockingCopy
@@ -27,7 +29,7 @@ class BlockingTransfer(Rule):
     - tensors that are computed from a batch on the CPU, because they are not pinned; but those that are only computed
       under a condition, as in `if args.mixup: images = mixup(images)`, are flagged;
     - parts of each row (`tokens[:, :-1]`), which PyTorch first copies to another tensor on the host;
-    - copies that run once.
+    - copies that run once, or for some batches only, in a hook such as `on_train_batch_end`.
 
     If the program reads `pin_memory` by a key (`config["pin_memory"]`), torchlint looks the key up in the YAML, JSON
     and TOML files of the project. At least nine of ten values of that key must be true.
@@ -84,7 +86,7 @@ class BlockingTransfer(Rule):
         from ._pinning import Pinning
 
         for copy in module.fact(Pinning).blocking_copies():
-            if module.fact(Purposes).runs_once(copy.move.call):
+            if module.fact(Purposes).runs_once(copy.move.call) or _is_rare(module, copy.move.call):
                 continue
             yield self.diagnostic(
                 module,
@@ -133,3 +135,13 @@ class BlockingTransfer(Rule):
         if cautions:
             return Fix("add `non_blocking=True`", added, Applicability.UNSAFE, "; ".join(cautions))
         return Fix("add `non_blocking=True`", added, Applicability.SAFE)
+
+
+def _is_rare(module: Module, call: cst.Call) -> bool:
+    """Whether a copy is in a hook that a library calls for each batch, and runs for some of them only."""
+    from torchlint.model.training.iterations import Iterations
+
+    function = module.function_of(call)
+    if function is None or not function.name.value.startswith("on_"):
+        return False
+    return not module.fact(Iterations).at_every_iteration(call, function, or_often=True)
