@@ -28,10 +28,9 @@ class ModuleMoveInLoop(Rule):
 
     Also flags a network that a function moves and runs, if a loop calls the function each time with the same network,
     and layers that the `forward` of their network, or the training step of a Lightning module, moves, other than single
-    layers of torch. They may be parts of another network: `self.model.encoder.to(x.device)`. The class of a module may
-    be unknown, if it is called, runs a method such as `encode`, or is moved by a statement and has methods that only
-    modules have, such as `eval()`. So may an object that a configuration makes, whose `__call__` gets a `batch`, move
-    its modules.
+    layers of torch. They may be parts of another network: `self.model.encoder.to(x.device)`. The class of such a layer
+    may be unknown, if the code calls it, runs its `encode`, or calls methods that only modules have, such as `eval()`.
+    The `__call__` of an object that gets a `batch` counts like a `forward`.
 
     Also flags a tensor that a constructor, or a method that only constructors call, creates on the host and keeps in
     `self`, and a tensor of the module that is set once, if they are moved in `forward` or in a method that every step
