@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from functools import cached_property
+from collections.abc import Callable, Sequence
+from functools import cached_property, partial
 
 import libcst as cst
 
@@ -95,18 +95,13 @@ class TrainerEpochs:
         files = self._module.fact(ConfigFiles)
         if not isinstance(trainer, cst.Call):
             return False
-        others = [value for name in (*_LIMITS, *_RELOADING) for value in files.passed(trainer, name)]
-        epochs = files.passed(trainer, "max_epochs")
-        return bool(epochs) and _are_several(epochs) and all(value.text in _UNSET for value in others)
+        return bool(files.passed(trainer, "max_epochs")) and _may_repeat(partial(files.passed, trainer))
 
     def _is_configured_to_several(self, trainer: cst.Call) -> bool:
-        """Whether a trainer that Hydra makes of a configuration trains for several epochs, as nearly all files say."""
-        trainers = self._module.fact(ConfiguredTrainers)
-        others = [value for name in (*_LIMITS, *_RELOADING) for value in trainers.settings(trainer, name)]
-        epochs = trainers.settings(trainer, "max_epochs")
+        """Whether a trainer that Hydra makes of configuration files trains for several epochs."""
         if keywords_of(trainer).keys() & {"max_epochs", *_LIMITS, *_RELOADING}:
             return False
-        return _are_several(epochs) and all(value.text in _UNSET for value in others)
+        return _may_repeat(partial(self._module.fact(ConfiguredTrainers).settings, trainer))
 
     def _is_for_one_pass(self, loader: Call) -> bool:
         """Whether the hooks of Lightning that return ``loader`` are for testing."""
@@ -155,6 +150,15 @@ class TrainerEpochs:
         decorators = [item.decorator for item in function.decorators] if function is not None else []
         handlers = [item for item in decorators if isinstance(item, cst.Call) and called_name(item) == "on"]
         return any(_EACH_EPOCH.search(self._module.code(item.value)) for call in handlers for item in call.args)
+
+
+def _may_repeat(settings: Callable[[str], Sequence[ConfigValue]]) -> bool:
+    """Whether configuration files set no single epoch, no other limit, and no loader that is made again.
+
+    ``settings`` gives what they set an argument of the trainer to.
+    """
+    others = (value for name in (*_LIMITS, *_RELOADING) for value in settings(name))
+    return _are_several(settings("max_epochs")) and all(value.text in _UNSET for value in others)
 
 
 def _are_several(epochs: Sequence[ConfigValue]) -> bool:

@@ -13,6 +13,7 @@ from torchlint.model.data.memory import Memory
 from torchlint.model.module import Module
 from torchlint.model.program.config_files import ConfigFiles
 from torchlint.model.program.configuration import Configuration, is_read
+from torchlint.model.program.environment_variables import READS
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.calls import Call
@@ -117,7 +118,7 @@ def _from_environment(module: Module, node: cst.BaseExpression) -> int | None:
     if not isinstance(node, cst.Call) or module.name_of(node.func) != "builtins.int" or len(node.args) != 1:
         return None
     read = node.args[0].value
-    if not isinstance(read, cst.Call) or module.name_of(read.func) not in ("os.environ.get", "os.getenv"):
+    if not isinstance(read, cst.Call) or module.name_of(read.func) not in READS:
         return None
     return _number(read.args[1].value) if len(read.args) == 2 else None
 

@@ -14,6 +14,7 @@ from torchlint.model.data.transfers import Transfers
 from torchlint.model.module import Module
 from torchlint.model.program.config_files import ConfigFiles
 from torchlint.model.program.configuration import Configuration
+from torchlint.model.program.environment_variables import READS
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Device
 from torchlint.model.syntax.calls import Call
@@ -32,7 +33,6 @@ _CUDA_FLAGS = re.compile(r"^_?((is|on|use|using|with|has|enable)_?)?(cuda|gpu)(_
 _CPU_FLAGS = re.compile(
     r"^_?((is|on|use|using|force)_?)?cpu(_only)?$|^(no|disable|without)_?(cuda|gpu)$", re.IGNORECASE
 )
-_ENVIRONMENT = frozenset({"os.getenv", "os.environ.get"})
 _HANDING_OVER = ("prepare", "prepare_data_loader", "setup_dataloaders")
 
 
@@ -158,7 +158,7 @@ class Pinning:
     def _is_true_by_default(self, node: cst.BaseExpression, compared: cst.ComparisonTarget) -> bool:
         """Whether ``str(os.getenv("PIN_MEMORY", True)).lower() == "true"`` is true without the environment variable."""
         wanted = self._module.value(compared.comparator).constant
-        read = [call for call in self._module.tree.calls_in(node) if self._module.name_of(call.func) in _ENVIRONMENT]
+        read = [call for call in self._module.tree.calls_in(node) if self._module.name_of(call.func) in READS]
         default = self._module.value(read[0].args[1].value).constant if read and len(read[0].args) > 1 else None
         return isinstance(compared.operator, cst.Equal) and default is not None and str(default).lower() == wanted
 

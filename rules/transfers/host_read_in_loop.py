@@ -25,8 +25,8 @@ class HostReadInLoop(Rule):
 
     ## What it does
     Flags `x.item()`, `float(x)` and `int(x)` at every step of a training loop, where `x` is the loss or is computed
-    from the output of the network, or from a part of the batch that was moved to the GPU, also by a loader that
-    `fabric.setup_dataloaders` gave. Also flags `loss.cpu().numpy()` of the loss itself or of one that is added to it,
+    from the output of the network, or from a part of the batch that was moved to the GPU, also by a loader of
+    `fabric.setup_dataloaders`. Also flags `loss.cpu().numpy()` of the loss itself or of one that is added to it,
     `total += loss.cpu()`, `loss.data[0]` (its `.item()` before torch 0.4), and copies of which only a sum or mean is
     computed: `hits.cpu().sum()`, or `meter.update(loss.cpu())` where the method adds it to a sum and to a count. The
     read may be in the loop, or in a function or `forward` that the step calls. It may also be in a function that is

@@ -10,12 +10,12 @@ import libcst as cst
 
 from torchlint.model.forest import ForestFact
 from torchlint.model.syntax.context import ConfigValue
-from torchlint.model.syntax.dotted import last_name
+from torchlint.model.syntax.dotted import last_part, name_or_key
 
 _INSTANTIATE = "hydra.utils.instantiate"
 #: The key of the class, and the classes of Lightning.
 _CLASS = "_target_"
-_TRAINER = re.compile(r"""(["']?)(?P<library>pytorch_lightning|lightning(?:\.pytorch)?)(?:\.trainer){0,2}\.Trainer\1""")
+_TRAINER = re.compile(r"""(["']?)(?:pytorch_lightning|lightning(?:\.pytorch)?)(?:\.trainer){0,2}\.Trainer\1""")
 #: What ``accelerator`` may be for a trainer on a GPU, also in old versions.
 _ON_GPU = re.compile(r"""(["']?)(?:gpu|cuda|auto|d?dp\w*)\1""")
 #: What ``gpus`` is for a trainer on the CPU, and values that have no effect.
@@ -50,9 +50,7 @@ class ConfiguredTrainers(ForestFact):
     def _takes_trainer(self, call: cst.Call) -> bool:
         """Whether a call gets the setting ``trainer``: ``cfg.trainer``, ``config["trainer"]``."""
         given = call.args[0].value if call.args and not call.args[0].star else None
-        if isinstance(given, cst.Subscript):
-            return "trainer" in self._forest.code(given).rpartition("[")[2]
-        return isinstance(given, (cst.Name, cst.Attribute)) and "trainer" in last_name(given)
+        return "trainer" in last_part(name_or_key(given))
 
     def _targets(self, call: cst.Call) -> list[ConfigValue]:
         """The entries of configuration files by which a class of Lightning is made."""

@@ -43,8 +43,7 @@ class Lightning(ForestFact):
     def trainers(self) -> list[cst.Call]:
         """The calls that create trainers, those on a GPU first."""
         found = [*(call.node for call in self._forest.calls(_TRAINER)), *self._configured.calls]
-        found.sort(key=self._forest.tree.index)
-        return sorted(found, key=self.is_on_gpu, reverse=True)
+        return sorted(found, key=lambda call: (not self.is_on_gpu(call), self._forest.tree.index(call)))
 
     @cached_property
     def hooks(self) -> dict[cst.CSTNode, list[cst.FunctionDef]]:

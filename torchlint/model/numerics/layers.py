@@ -136,9 +136,8 @@ class NetworkLayers(ForestFact):
 
 def _convolves(call: Call) -> bool:
     """Whether ``call`` is of a convolution, or of a network of a library that is made of them."""
-    return Layers((call,)).convolves or (
-        call.name.startswith("torch.nn.") and last_part(call.name) in ("Conv1d", "Conv3d", "conv1d", "conv3d")
-    )
+    alone = Layers((call,))
+    return alone.convolves or alone.any("Conv1d", "Conv3d", "conv1d", "conv3d")
 
 
 def _is_convolutional(call: Call) -> bool:

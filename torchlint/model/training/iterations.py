@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
 from functools import cached_property
 from operator import itemgetter
 
@@ -12,7 +13,7 @@ import libcst as cst
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.program.config_files import ConfigFiles
 from torchlint.model.program.configuration import Configuration
-from torchlint.model.program.environment_flags import is_off
+from torchlint.model.program.environment_variables import is_off
 from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.climbing import climb, nearest
 from torchlint.model.syntax.conditions import branches
@@ -248,14 +249,16 @@ class Iterations(ForestFact):
         if not isinstance(test, (cst.Name, cst.Attribute)) or (not or_option and self._is_option(test)):
             return False
         found = self._forest.fact(Configuration).sources(test)
-        if found is not None and found.values and all(is_off(self._forest.names, item) for item in found.values):
+        if found is None:
+            return False
+        if found.values and all(is_off(self._forest.names, item) for item in found.values):
             return True
-        return self._is_always(test, "False") and not self._forest.fact(ConfigFiles).turned_on(test)
+        return _are(found.values, "False") and not self._forest.fact(ConfigFiles).turned_on(test)
 
     def _is_always(self, test: cst.BaseExpression, value: str) -> bool:
         """Whether a condition is a setting that the program gives no value but this one."""
         found = self._forest.fact(Configuration).sources(test) if isinstance(test, (cst.Name, cst.Attribute)) else None
-        return found is not None and all(isinstance(item, cst.Name) and item.value == value for item in found.values)
+        return found is not None and _are(found.values, value)
 
     def _is_option(self, flag: cst.Name | cst.Attribute) -> bool:
         """Whether ``flag`` has the name of a switch of the command line, and not of one to look into a program."""
@@ -383,3 +386,8 @@ def _setting(node: cst.BaseExpression) -> str:
 def _is_number_by_default(node: cst.BaseExpression) -> bool:
     """``config.get("first_epoch", 1)``."""
     return bool(_setting(node)) and isinstance(node, cst.Call) and isinstance(node.args[-1].value, cst.Integer)
+
+
+def _are(values: Iterable[cst.BaseExpression], name: str) -> bool:
+    """Whether each of ``values`` is this name: ``True``, ``False``."""
+    return all(isinstance(item, cst.Name) and item.value == name for item in values)

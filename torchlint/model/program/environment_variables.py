@@ -1,4 +1,4 @@
-"""Flags that are off unless an environment variable is set: ``DEBUG = os.environ.get("DEBUG", "0") == "1"``."""
+"""Environment variables that a program reads, and flags that are off unless one of them is set."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ import libcst as cst
 from torchlint.model.semantics.names import Names
 from torchlint.model.syntax.literals import is_constant_name
 
-_READS = frozenset({"os.environ.get", "os.getenv"})
+#: Functions that read a variable, with a default as their second argument.
+READS = frozenset({"os.environ.get", "os.getenv"})
 _CONVERSIONS = frozenset({"builtins.bool", "builtins.int"})
 
 
 def is_off(names: Names, node: cst.BaseExpression) -> bool:
-    """Whether an expression reads environment variables and is false if none of them is set."""
+    """Whether an expression is false if no environment variable is set: ``os.environ.get("DEBUG", "0") == "1"``."""
     if isinstance(node, cst.BooleanOperation):
         sides = [is_off(names, side) for side in (node.left, node.right)]
         return all(sides) if isinstance(node.operator, cst.Or) else any(sides)
@@ -35,7 +36,7 @@ def _differ(names: Names, read: cst.BaseExpression, wanted: cst.BaseExpression) 
 
 
 def _is_read(names: Names, node: cst.BaseExpression) -> bool:
-    return isinstance(node, cst.Call) and bool(node.args) and names.resolve(node.func) in _READS
+    return isinstance(node, cst.Call) and bool(node.args) and names.resolve(node.func) in READS
 
 
 def _default(names: Names, node: cst.BaseExpression) -> cst.BaseExpression | None:
