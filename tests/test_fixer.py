@@ -212,8 +212,9 @@ def test_a_file_that_changed_meanwhile_is_not_overwritten(tmp_path: Path) -> Non
         write(source, rewritten(source, "y\n"))
     assert path.read_text() == "somebody else's\n"
     path.unlink()
-    with pytest.raises(WriteError, match="not fixed"):
+    with pytest.raises(WriteError, match="not fixed: No such file or directory"):
         write(source, rewritten(source, "y\n"))
+    assert not path.exists()
 
 
 def test_text_that_does_not_fit_the_encoding_is_not_written(tmp_path: Path) -> None:

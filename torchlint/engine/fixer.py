@@ -7,6 +7,7 @@ import os
 import stat
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import BinaryIO
 
 from torchlint.engine.checker import InternalError, check, raise_crash
 from torchlint.findings.conflicts import applicable, edits_of, is_well_formed, without_conflicts
@@ -119,9 +120,7 @@ def write(before: Source, after: Source) -> None:
     try:
         original = before.to_bytes()
         content = content_of(before, after)
-        if not os.access(path, os.W_OK):
-            raise WriteError(f"{before.path}: not fixed: the file is read-only")
-        with open(path, "rb") as file:
+        with _writable(path, before.path) as file:
             if file.read() != original:
                 raise WriteError(f"{before.path}: not fixed: the file has changed since it was read")
             status = os.fstat(file.fileno())
@@ -132,6 +131,14 @@ def write(before: Source, after: Source) -> None:
         raise WriteError(f"{before.path}: not fixed: {error}") from error
     except OSError as error:
         raise WriteError(f"{before.path}: not fixed: {error.strerror or error}") from error
+
+
+def _writable(path: str, name: str) -> BinaryIO:
+    """The file, open for reading. Raises WriteError if it is read-only, OSError if it is gone."""
+    try:
+        return open(path, "r+b")  # asking for its permissions alone cannot tell a read-only file from one that is gone
+    except PermissionError as error:
+        raise WriteError(f"{name}: not fixed: the file is read-only") from error
 
 
 def _sound(source: Source, chosen: list[Diagnostic]) -> tuple[list[Diagnostic], list[Diagnostic]]:
