@@ -18,7 +18,7 @@ from validation.rehearsal import Rehearsal, line, rehearse
 
 PAIRS = [pair for pair in find_pairs() if "cuda" in pair.sizes]
 #: At this size a CPU makes the data of every pair within seconds.
-SIZE = 0.02
+SIZE = 0.005
 
 PROGRAM = """
 import torch
