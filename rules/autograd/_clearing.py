@@ -90,9 +90,8 @@ class Clearing:
     def _is_kept(self, optimizer: Value, loop: cst.For | cst.While) -> bool:
         """Whether an optimizer is one of torch, made before ``loop``."""
         return (
-            optimizer.kind is Kind.OPTIMIZER
+            optimizer.is_optimizer_of_torch
             and optimizer.sure
-            and optimizer.name.startswith("torch.optim.")
             and bool(optimizer.origins)
             and not any(self._tree.within(origin, loop) for origin in optimizer.origins)
         )

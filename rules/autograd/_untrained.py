@@ -93,18 +93,12 @@ class Untrained:
                 takes = self._takes_parameters(call)
                 if "optim" not in (name or last).lower() and not takes and (name is not None or last[:1].islower()):
                     continue
-                made = self._module.definitions.called(call, self._module.values) if name is None or takes else ()
-                if self._module.value(call).kind is Kind.OPTIMIZER or any(map(self._is_optimizer, made)):
+                if self._module.value(call).kind is Kind.OPTIMIZER:
                     found.append(call)
-                elif not made and (takes or (name is None and "optim" in last.lower())):
-                    return []
+                elif takes or (name is None and "optim" in last.lower()):
+                    if not self._module.definitions.called(call, self._module.values):
+                        return []
         return found
-
-    def _is_optimizer(self, definition: cst.CSTNode) -> bool:
-        """Whether a class of the program is derived from an optimizer."""
-        if not isinstance(definition, cst.ClassDef):
-            return False
-        return any(last_part(name).endswith("Optimizer") for name in self._module.definitions.base_names(definition))
 
     def _takes_parameters(self, call: cst.Call) -> bool:
         """Whether an object may be an optimizer of another library: ``optimizer = Lion(model.parameters())``."""

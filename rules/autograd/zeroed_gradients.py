@@ -106,7 +106,7 @@ def _literal_false(module: Module, call: Call) -> cst.Arg | None:
     if argument.literal() != "False" or argument.node is None:
         return None
     owner = module.value(call.receiver)
-    is_of_torch = owner.kind is Kind.OPTIMIZER or (owner.kind is Kind.MODULE and owner.sure)
+    is_of_torch = owner.is_optimizer_of_torch or (owner.kind is Kind.MODULE and owner.sure)
     is_sure = argument.node.keyword is not None or (is_of_torch and len(call.node.args) == 1)
     return argument.node if is_sure else None
 

@@ -130,10 +130,10 @@ def _is_step(module: Module, function: cst.FunctionDef) -> bool:
     owner = module.tree.class_of(function)
     if owner is None or function.name.value not in _PER_STEP:
         return False
-    bases = list(module.definitions.base_names(owner))
+    kind = module.values.instance(owner).kind
     if function.name.value == "step":
-        return any(name.endswith("Optimizer") or name.startswith("torch.optim.") for name in bases)
-    return module.values.instance(owner).kind is Kind.MODULE or "torch.autograd.Function" in bases
+        return kind is Kind.OPTIMIZER
+    return kind is Kind.MODULE or "torch.autograd.Function" in module.definitions.base_names(owner)
 
 
 def _is_cached(module: Module, function: cst.FunctionDef) -> bool:

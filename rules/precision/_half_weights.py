@@ -88,7 +88,7 @@ class HalfWeights:
             if not made & self._module.value(call.receiver).origins:
                 continue
             for above in self._tree.ancestors(call.node):
-                if isinstance(above, cst.Call) and self._module.value(above).kind is Kind.OPTIMIZER:
+                if isinstance(above, cst.Call) and self._module.value(above).is_optimizer_of_torch:
                     return above if self._tree.dominates(cast, above) else None
                 if isinstance(above, (cst.BaseSmallStatement, cst.BaseCompoundStatement)):
                     break

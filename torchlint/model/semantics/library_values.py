@@ -41,6 +41,8 @@ def instance_by_base(name: str) -> Value:
         return Value(Kind.MODULE)
     if name == knowledge.DATA_LOADER:
         return Value(Kind.LOADER)
+    if name.startswith("torch.optim.") and not name.startswith("torch.optim.lr_scheduler."):
+        return Value(Kind.OPTIMIZER)
     if name in knowledge.DATASET_BASES or name.startswith(("torch.utils.data.", "torchvision.datasets.")):
         return Value(Kind.DATASET)
     last = last_part(name)
@@ -50,6 +52,8 @@ def instance_by_base(name: str) -> Value:
         return Value(Kind.DATASET, sure=False)
     if last.endswith(("PreTrainedModel", "ModelMixin", "VisionModel", "TextModel", "BaseModel")):
         return Value(Kind.MODULE, sure=False)
+    if last.endswith("Optimizer"):  # of another library
+        return Value(Kind.OPTIMIZER, sure=False)
     return UNKNOWN
 
 

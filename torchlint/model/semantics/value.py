@@ -69,6 +69,11 @@ class Value:
         """Whether it is on the CPU: by its device, or because it is certainly a number, an array or a string."""
         return self.device is Device.CPU or (self.sure and self.kind in (Kind.NUMBER, Kind.ARRAY, Kind.STRING))
 
+    @property
+    def is_optimizer_of_torch(self) -> bool:
+        """Whether it is an optimizer of torch itself, not of a class that derives from one."""
+        return self.kind is Kind.OPTIMIZER and self.name.startswith("torch.optim.")
+
 
 UNKNOWN = Value()
 NONE = Value(Kind.NONE)

@@ -47,8 +47,7 @@ class InputGradients(ForestFact):
         return self._changed[node]
 
     def _makes_optimizer(self, call: cst.Call) -> bool:
-        value = self._forest.value(call)
-        return value.kind is Kind.OPTIMIZER and value.name.startswith("torch.optim.")
+        return self._forest.value(call).is_optimizer_of_torch
 
     def _is_list_of_tensors(self, node: cst.BaseExpression) -> bool:
         """``[image]``, ``[latent] + noises``, ``[{"params": [image]}]``: names of no network's parameters."""

@@ -42,8 +42,6 @@ _FORWARD_DEPTH = 3
 _MAX_CALLERS_OF_HELPER = 40
 #: Methods of a network that are run once per batch.
 _FORWARDS = frozenset({"forward", "training_step", "validation_step", "test_step", "predict_step"})
-#: Base classes of optimizers, whose `step` runs once per batch.
-_OPTIMIZERS = re.compile(r"torch\.optim\.(?!lr_scheduler)")
 #: Names of functions and classes that run after the training, or next to it.
 _INFERRING = re.compile(
     r"infer|(^|_)test(_|$)|^(validation|predict)_step$|(^|_)generat(e|ion)$|beam|greedy|decoding|post_?proc",
@@ -375,7 +373,7 @@ class StepPlaces(ForestFact):
         owner = self._forest.tree.class_of(function) if function.name.value == "step" else None
         if owner is None:
             return False
-        if any(map(_OPTIMIZERS.match, self._forest.definitions.base_names(owner))):
+        if self._forest.values.instance(owner).kind is Kind.OPTIMIZER:
             return True
         tree = self._forest.tree
         return all(
