@@ -19,6 +19,7 @@ from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.calls import Entries
 from torchlint.model.syntax.climbing import nearest
 from torchlint.model.syntax.dotted import called_name, index_of
+from torchlint.model.syntax.literals import is_none
 from torchlint.model.syntax.parameters import owner_of
 from torchlint.model.syntax.scopes import Binding
 from torchlint.model.syntax.tree import Tree
@@ -206,8 +207,9 @@ class Keywords:
             sources = self._written.sources(node)
             if sources is None:
                 return _UNKNOWN
-            given = [self.entries(value, key, depth - 1) for value in sources.values]
-            found = _joined(given)
+            unpacked = [value for value in sources.values if not is_none(value)]  # `None` has no entries to pass
+            given = [self.entries(value, key, depth - 1) for value in unpacked]
+            found = _joined(given) if given else _UNKNOWN
             is_display = len(sources.values) == 1 and self._is_display(sources.values[0])
             if not (sources.complete or (is_display and isinstance(node, cst.Attribute))) or (
                 _differ(given) and any(item.kind is BindingKind.PARAM for item in bindings)
