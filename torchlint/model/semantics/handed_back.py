@@ -1,4 +1,4 @@
-"""Functions that return what they are given: ``x``, ``x.to(device)``, ``tqdm(x)``."""
+"""Functions that return what they are given: ``x``, ``x.to(device)``, ``tqdm(x)``, ``Progress(x)``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from torchlint.model.semantics.knowledge import ITERATION_WRAPPERS, Kind
 from torchlint.model.semantics.names import Names
 from torchlint.model.semantics.reaching import Reaching
 from torchlint.model.syntax.binding_kinds import BindingKind
+from torchlint.model.syntax.dotted import is_attribute_of_self
+from torchlint.model.syntax.parameters import owner_of
 from torchlint.model.syntax.scopes import Binding
+from torchlint.model.syntax.tree import Tree
 
 #: How many names a parameter is followed through, and how many bindings of each.
 _DEPTH, _MAX_BINDINGS = 4, 8
@@ -26,7 +29,8 @@ _NOTHING: _Found = (None, ())
 class HandedBack:
     """Answers for one forest."""
 
-    def __init__(self, names: Names, definitions: Definitions, reaching: Reaching) -> None:
+    def __init__(self, tree: Tree, names: Names, definitions: Definitions, reaching: Reaching) -> None:
+        self._tree = tree
         self._names = names
         self._definitions = definitions
         self._reaching = reaching
@@ -64,12 +68,14 @@ class HandedBack:
         return same, tuple(calls)
 
     def _parameter(self, node: cst.BaseExpression | None, depth: int) -> _Found:
-        """The parameter that ``node`` is, that a progress bar iterates over, or that is converted to a tensor."""
+        """The parameter that ``node`` is, whose items an object passes on, or that is converted to a tensor."""
         if isinstance(node, cst.Call) and node.args and self._names.resolve(node.func) == _CONVERSION:
             param, made = self._parameter(node.args[0].value, depth)
             return (param, (*made, node)) if param is not None else _NOTHING
-        if isinstance(node, cst.Call) and node.args and self._is_progress_bar(node):
-            node = node.args[0].value
+        if isinstance(node, cst.IfExp):
+            return self._same(self._parameter(side, depth) for side in (node.body, node.orelse))
+        if isinstance(node, cst.Call) and node.args:
+            node = self._passed_on_by(node)
         bindings = self._reaching.of(node) if isinstance(node, cst.Name) and depth > 0 else []
         if len(bindings) > _MAX_BINDINGS:
             return _NOTHING
@@ -95,3 +101,29 @@ class HandedBack:
     def _is_progress_bar(self, node: cst.Call) -> bool:
         name = self._names.resolve(node.func)
         return name in ITERATION_WRAPPERS and not name.startswith(("builtins.", "itertools."))
+
+    def _passed_on_by(self, node: cst.Call) -> cst.BaseExpression:
+        """What ``node`` makes an object of whose items are the same: a progress bar, or an object of a class."""
+        if self._is_progress_bar(node):
+            return node.args[0].value
+        classes = self._definitions.named(node.func)
+        attribute = self._passed_on(classes[0]) if len(classes) == 1 and isinstance(classes[0], cst.ClassDef) else None
+        bound = self._tree.scopes[classes[0]].attributes.get(attribute, []) if attribute is not None else []
+        constructor = self._definitions.method(classes[0], "__init__") if len(bound) == 1 else None
+        param = self._parameter(bound[0].value, _DEPTH)[0] if len(bound) == 1 and not bound[0].path else None
+        if constructor is None or param is None or owner_of(self._tree, param) is not constructor:
+            return node
+        return self._definitions.argument_of(node, constructor, param) or node
+
+    def _passed_on(self, definition: cst.ClassDef) -> str | None:
+        """``batches`` of a class whose ``__iter__`` yields the items of ``self.batches``, one by one; None of others."""
+        method = self._definitions.method(definition, "__iter__")
+        if method is None:
+            return None
+        over: list[cst.BaseExpression | None] = [*self._definitions.delegated(method)]
+        for item in self._definitions.yields(method):
+            bound = self._reaching.only(item) if isinstance(item, cst.Name) else None
+            is_item = bound is not None and bound.kind is BindingKind.FOR and not bound.path
+            over.append(bound.value if bound is not None and is_item else None)
+        names = {item.attr.value if is_attribute_of_self(item) else None for item in over}
+        return names.pop() if len(names) == 1 else None

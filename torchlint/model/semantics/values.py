@@ -83,7 +83,7 @@ class Values:
         self.reaching = Reaching(tree, names)
         self.engines = Engines(tree, names, definitions, self)
         self.branches = Branches(tree, definitions, self.reaching)
-        self.handed_back = HandedBack(names, definitions, self.reaching)
+        self.handed_back = HandedBack(tree, names, definitions, self.reaching)
         self.parameter_values = ParameterValues(tree, names, definitions, self)
         self.records = Records(tree, names, definitions, self)
         self._fields = Fields(tree, names, definitions, self)
