@@ -74,6 +74,28 @@ def test_no_project_contains_the_files_of_another(everything: Path) -> None:
             assert find_root(str(everything / name / "train.py")) == (str(everything / name), True)
 
 
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        (["tools/__init__.py", "tools/setup.py"], "."),
+        (["tools/setup.py"], "tools"),
+        (["tools/__init__.py", "tools/setup.py", "tools/LICENSE"], "tools"),
+        (["tools/__init__.py", "tools/requirements.txt"], "tools"),
+    ],
+)
+def test_a_module_called_setup_makes_no_project_of_its_package(
+    tmp_path: Path, files: list[str], expected: str
+) -> None:
+    write(tmp_path, dict.fromkeys(("setup.py", "tools/train.py", *files), ""))
+    assert find_root(str(tmp_path / "tools" / "train.py")) == (str((tmp_path / expected).resolve()), True)
+
+
+def test_a_package_with_a_module_called_setup_belongs_to_the_folder_of_projects(everything: Path) -> None:
+    write(everything, {"run.py": "", "tools/__init__.py": "", "tools/setup.py": ""})
+    own = {path.relative_to(everything).as_posix() for path in Project.around(everything, everything).files}
+    assert {"run.py", "tools/__init__.py", "tools/setup.py"} <= own
+
+
 def test_distributions_of_a_repository_are_one_project(everything: Path) -> None:
     (everything / ".git").mkdir()
     own = {path.relative_to(everything).parts[0] for path in Project.around(everything / "packaged").files}

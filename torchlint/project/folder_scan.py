@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from torchlint.project.configs import ENDINGS, MAX_FOLDER_FILES, listed
-from torchlint.project.roots import DISTRIBUTION_FILES
+from torchlint.project.roots import DISTRIBUTION_FILES, is_distribution
 from torchlint.settings.files import Ignore, ignores_above, is_ignored, read_ignore
 from torchlint.settings.globs import Glob, matches
 from torchlint.settings.keys import DEFAULT_EXCLUDE
@@ -68,7 +68,7 @@ def scan_folder(root: str, *, deep: bool = True) -> FolderScan:
                 continue
             if not folder:
                 others = names.isdisjoint(_MARKS)
-            if not names.isdisjoint(_DISTRIBUTION):
+            if not names.isdisjoint(_DISTRIBUTION) and is_distribution(names):
                 distributions.append(folder)
             own = read_ignore(place, os.path.join(place, ".gitignore")) if ".gitignore" in names else ()
             ignores = (*above, *own)
@@ -113,7 +113,7 @@ def _is_project(folder: str, names: set[str], distributions: bool) -> bool:
     """Whether a folder is another project: a repository, or a distribution where ``distributions`` are."""
     if ".git" in names and repository_of(folder) == folder:
         return True
-    return distributions and not names.isdisjoint(DISTRIBUTION_FILES)
+    return distributions and is_distribution(names)
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:

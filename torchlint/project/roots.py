@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 
 from torchlint.settings.layers import has_settings
 from torchlint.source.paths import repository_of
@@ -58,8 +59,15 @@ def _is_repository(folder: str) -> bool:
     return os.path.exists(os.path.join(folder, ".git"))
 
 
+def is_distribution(names: Collection[str]) -> bool:
+    """Whether files with these names make their folder a distribution; in a package, ``setup.py`` may be a module."""
+    found = [name for name in DISTRIBUTION_FILES if name in names]
+    return bool(found) and not (found == ["setup.py"] and "__init__.py" in names)
+
+
 def _is_distribution(folder: str) -> bool:
-    return any(os.path.isfile(os.path.join(folder, name)) for name in DISTRIBUTION_FILES)
+    names = (*DISTRIBUTION_FILES, "__init__.py")
+    return is_distribution([name for name in names if os.path.isfile(os.path.join(folder, name))])
 
 
 def _has_python_files(folder: str) -> bool:
