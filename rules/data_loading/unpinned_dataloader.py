@@ -30,6 +30,8 @@ class UnpinnedDataloader(Rule):
     - if its dataset is a list, and the loop that fills it computes on a CUDA device and copies nothing back;
     - if its collate function returns objects of a class of the program without a `pin_memory()` method, which a loader
       does not pin, or tuples or lists whose first element is one;
+    - if it has no worker processes and each batch is the first of a new iterator (`next(iter(loader))`), so that no
+      thread pins in advance;
     - if only its labels are copied, which are small, or graphs of DGL, which a loader does not pin, and what comes
       with graphs that contain the features;
     - if most parts of its batches are converted by `.float()`: the dataset then yields 64-bit numbers, and the

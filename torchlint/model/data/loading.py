@@ -15,7 +15,7 @@ from torchlint.model.data.host_data import HostData
 from torchlint.model.data.lightning import FITS, Lightning
 from torchlint.model.data.loaders import Loaders
 from torchlint.model.data.memory import Memory
-from torchlint.model.data.previews import is_preview
+from torchlint.model.data.previews import is_preview, takes_first
 from torchlint.model.data.transfers import Transfers
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.knowledge import Kind
@@ -25,7 +25,7 @@ from torchlint.model.syntax.dotted import called_name
 from torchlint.model.tensors.devices import Devices
 from torchlint.model.training import loops
 from torchlint.model.training.gradients import Gradients
-from torchlint.model.training.loops import Loops, batch_origins
+from torchlint.model.training.loops import Loops, batch_origins, gives_batches
 from torchlint.model.training.networks import Networks
 from torchlint.model.training.purpose import Purposes
 
@@ -115,7 +115,8 @@ class Loading(ForestFact):
                 found[origin].append(loop.node)
         for node in self._tree.scopes:
             if isinstance(node, (cst.ListComp, cst.SetComp, cst.GeneratorExp, cst.DictComp)):
-                for origin in batch_origins(iterated(self._forest.value(node.for_in.iter))):
+                taken = iterated(self._forest.value(node.for_in.iter))
+                for origin in batch_origins(taken) if gives_batches(taken) else ():
                     found[origin].append(node)
         for call in self._tree.calls:
             func = call.func
@@ -162,9 +163,13 @@ class Loading(ForestFact):
         """A copy of the batches of ``loader`` to a CUDA device that pinning them makes faster.
 
         One at every step, if there is any. None if only labels are copied, which are a few numbers each, or graphs of
-        DGL, which are not pinned; if these contain the features, the other parts are small. A loader that Accelerate
+        DGL, which are not pinned; if these contain the features, the other parts are small. None also if each batch is
+        the first of a new iterator and no worker loads it: it is then pinned where it is used. A loader that Accelerate
         prepared copies all of a batch; it may contain only prompts, unless a network is trained on it.
         """
+        places = self._consuming_places.get(loader.node, ())
+        if not self._has_workers(loader) and places and all(takes_first(self._forest, node) for node in places):
+            return None
         parts_of = self._forest.fact(BatchParts)
         transfers = self.transfers(loader)
         if any(map(parts_of.is_of_graph_with_features, transfers)):

@@ -1,4 +1,4 @@
-"""Places that take one batch of a loader and no more, in the whole run of a program."""
+"""Places that take one batch of an iterator and no more, also in the whole run of a program."""
 
 from __future__ import annotations
 
@@ -16,11 +16,16 @@ def is_preview(forest: Forest, node: cst.CSTNode) -> bool:
 
     In another loop, or in a function that one calls, it takes a batch of a new iterator each time.
     """
-    if not (_always_breaks(node) if isinstance(node, cst.For) else _is_fresh_next(forest, node)):
+    if not takes_first(forest, node):
         return False
     function = forest.function_of(node)
     places = (node, *(forest.callers(function).calls if function is not None else ()))
     return not any(forest.fact(Loops).around(place) for place in places)
+
+
+def takes_first(forest: Forest, node: cst.CSTNode) -> bool:
+    """Whether ``node`` takes the first batch of a new iterator: ``next(iter(loader))``, or a loop that always breaks."""
+    return _always_breaks(node) if isinstance(node, cst.For) else _is_fresh_next(forest, node)
 
 
 def _always_breaks(loop: cst.For) -> bool:
