@@ -83,9 +83,7 @@ def test_no_project_contains_the_files_of_another(everything: Path) -> None:
         (["tools/__init__.py", "tools/requirements.txt"], "tools"),
     ],
 )
-def test_a_module_called_setup_makes_no_project_of_its_package(
-    tmp_path: Path, files: list[str], expected: str
-) -> None:
+def test_a_module_called_setup_makes_no_project_of_its_package(tmp_path: Path, files: list[str], expected: str) -> None:
     write(tmp_path, dict.fromkeys(("setup.py", "tools/train.py", *files), ""))
     assert find_root(str(tmp_path / "tools" / "train.py")) == (str((tmp_path / expected).resolve()), True)
 

@@ -24,7 +24,7 @@ def is_preview(forest: Forest, node: cst.CSTNode) -> bool:
 
 
 def takes_first(forest: Forest, node: cst.CSTNode) -> bool:
-    """Whether ``node`` takes the first batch of a new iterator: ``next(iter(loader))``, or a loop that always breaks."""
+    """Whether ``node`` takes the first batch of a new iterator: ``next(iter(loader))``, a loop that always breaks."""
     return _always_breaks(node) if isinstance(node, cst.For) else _is_fresh_next(forest, node)
 
 

@@ -129,6 +129,16 @@ class Arguments:
             if isinstance(above, cst.Call) and above.func is use and self.preparation(above) is call:
                 yield above
 
+    def is_prepared_by_keywords(self, argument: cst.Arg) -> bool:
+        """Whether ``partial`` prepares the function that ``argument`` is, and leaves its first parameters to calls."""
+        call = self._tree.parent(argument)
+        return (
+            isinstance(call, cst.Call)
+            and call in self._partials
+            and argument is call.args[0]
+            and all(item.keyword is not None for item in call.args[1:])
+        )
+
     def extra(self, call: cst.Call, function: cst.FunctionDef) -> list[cst.BaseExpression]:
         """What ``call``, a call of ``function``, passes for ``*args``; unpacked arguments are left out."""
         first = max(self.places(function).values(), default=-1) + 1

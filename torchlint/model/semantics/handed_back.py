@@ -116,7 +116,7 @@ class HandedBack:
         return self._definitions.argument_of(node, constructor, param) or node
 
     def _passed_on(self, definition: cst.ClassDef) -> str | None:
-        """``batches`` of a class whose ``__iter__`` yields the items of ``self.batches``, one by one; None of others."""
+        """``batches`` of a class whose ``__iter__`` yields the items of ``self.batches``; None of other classes."""
         method = self._definitions.method(definition, "__iter__")
         if method is None:
             return None
@@ -125,5 +125,5 @@ class HandedBack:
             bound = self._reaching.only(item) if isinstance(item, cst.Name) else None
             is_item = bound is not None and bound.kind is BindingKind.FOR and not bound.path
             over.append(bound.value if bound is not None and is_item else None)
-        names = {item.attr.value if is_attribute_of_self(item) else None for item in over}
+        names = {item.attr.value if item is not None and is_attribute_of_self(item) else None for item in over}
         return names.pop() if len(names) == 1 else None

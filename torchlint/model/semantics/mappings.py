@@ -1,11 +1,12 @@
 """Functions that a program applies to each item of something: ``map(move, batch)``, ``tree_map(move, batch)``.
 
-And lambdas with a name: ``move = lambda tensor: tensor.cuda()``.
+And lambdas with a name, ``move = lambda tensor: tensor.cuda()``, or that one function of the program calls.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 import libcst as cst
 
@@ -15,6 +16,7 @@ from torchlint.model.semantics.names import Names
 from torchlint.model.semantics.reaching import Reaching
 from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.dotted import called_name
+from torchlint.model.syntax.parameters import parameters_of
 from torchlint.model.syntax.scopes import Scope
 from torchlint.model.syntax.tree import Tree
 
@@ -54,14 +56,11 @@ class Mappings:
         return found
 
     def arguments_for(self, function: cst.Lambda, param: cst.Param) -> list[cst.BaseExpression]:
-        """What the calls of a lambda that has a name pass for ``param``."""
+        """What the calls of a lambda that has a name, or is passed to a function, pass for ``param``."""
         place = next((index for index, item in enumerate(function.params.params) if item is param), None)
         variable = self._variable(function)
-        calls = [
-            call
-            for use in (self._names.uses_in(*variable) if variable is not None else ())
-            if isinstance(call := self._tree.parent(use), cst.Call) and call.func is use
-        ]
+        uses = self._names.uses_in(*variable) if variable is not None else self._uses_as_parameter(function)
+        calls = [call for use in uses if isinstance(call := self._tree.parent(use), cst.Call) and call.func is use]
         found: list[cst.BaseExpression] = []
         for call in calls:
             positional, by_keyword = self._definitions.arguments.passed(call)
@@ -70,6 +69,26 @@ class Mappings:
             elif param.name.value in by_keyword:
                 found.append(by_keyword[param.name.value])
         return found
+
+    def _uses_as_parameter(self, function: cst.Lambda) -> Iterator[cst.Name]:
+        """The uses of a parameter that gets ``function`` and no other: ``apply(batch, lambda part: part.cuda())``."""
+        argument = self._tree.parent(function)
+        call = self._tree.parent(argument) if isinstance(argument, cst.Arg) and not argument.star else None
+        if not isinstance(call, cst.Call):
+            return
+        called = (item for item in self._definitions.called(call, self._values) if isinstance(item, cst.FunctionDef))
+        for definition in called:
+            for param in parameters_of(definition):
+                if self._definitions.argument_of(call, definition, param) is not function:
+                    continue
+                given = self._definitions.arguments_for(definition, param, self._values)
+                if all(item is function or self._is_parameter(item, param) for item in given):
+                    yield from self._names.uses_in(self._tree.scopes[definition], param.name.value)
+
+    def _is_parameter(self, node: cst.BaseExpression, param: cst.Param) -> bool:
+        """Whether ``node`` is the parameter ``param``, which a function passes on to itself."""
+        bindings = self._names.bindings(node) if isinstance(node, cst.Name) else []
+        return len(bindings) == 1 and bindings[0].node is param
 
     def _variable(self, function: cst.Lambda) -> tuple[Scope, str] | None:
         """The variable that a lambda is assigned to."""

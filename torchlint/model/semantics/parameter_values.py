@@ -15,7 +15,9 @@ from torchlint.model.semantics.mappings import Mappings
 from torchlint.model.semantics.names import Names
 from torchlint.model.semantics.type_tests import TypeTests
 from torchlint.model.semantics.value import UNKNOWN, Role, Value, iterated, join, unpacked
+from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.parameters import owner_of, parameters_of
+from torchlint.model.syntax.scopes import Binding
 from torchlint.model.syntax.tree import Tree
 
 
@@ -176,18 +178,35 @@ class ParameterValues:
             if item.star == "**" or (item.keyword is not None and item.keyword.value not in named)
         ]
 
-    def narrowed(self, name: cst.Name, param: cst.Param, found: Value) -> Value:
-        """``found``, the value of a parameter, without what it is not under ``if isinstance(batch, dict):``.
+    def narrowed(self, name: cst.Name, binding: Binding, found: Value) -> Value:
+        """``found``, the value that ``binding`` gives, without what it is not under ``if isinstance(batch, dict):``.
 
-        Of values that have nothing in common, also without those that are not left by the tests that failed.
+        Of the values of a parameter that have nothing in common, also without those that are not left by the tests that
+        failed. Of those that functions return, if they have nothing in common, those that a test leaves.
         """
+        if binding.kind is BindingKind.ASSIGN:
+            return found if found or found.shapes else self._narrowed_result(name, binding)
+        if binding.kind is not BindingKind.PARAM or not isinstance(binding.node, cst.Param):
+            return found
         kinds = self.kinds_at(name)
         excluded = self._type_tests.excluded_at(name) if kinds is None and not (found or found.shapes) else frozenset()
         if not excluded and (kinds is None or found.kind in kinds):
             return found
-        function = owner_of(self._tree, param)
-        given = self.alternatives(function, param) if function is not None else []
+        function = owner_of(self._tree, binding.node)
+        given = self.alternatives(function, binding.node) if function is not None else []
         return join([value for value in given if value.kind not in excluded and (kinds is None or value.kind in kinds)])
+
+    def _narrowed_result(self, name: cst.Name, binding: Binding) -> Value:
+        """What a test of the type of ``name`` leaves of what the functions return whose result it is bound to."""
+        if not isinstance(binding.value, cst.Call) or binding.path:
+            return UNKNOWN
+        kinds = self._type_tests.kinds_at(name, binding.order)
+        called = self._definitions.called(binding.value, self._values) if kinds is not None else ()
+        functions = [item for item in called if isinstance(item, cst.FunctionDef)]
+        if kinds is None or any(map(self._definitions.yields, functions)):
+            return UNKNOWN
+        returned = (self._values.of(node) for item in functions for node in self._definitions.returns(item))
+        return join([value for value in returned if value.kind in kinds])
 
     def kinds_at(self, name: cst.Name) -> tuple[Kind, ...] | None:
         """What ``name`` may be, as the nearest test of its type around it says; None without one."""

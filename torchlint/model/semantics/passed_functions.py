@@ -114,6 +114,8 @@ class PassedFunctions:
                 yield from self._names.uses_in(self._tree.scopes[function], parent.name.value)
         elif isinstance(parent, cst.Arg):
             yield from (call.func for call in self._arguments.prepared(parent))
+            if self._arguments.is_prepared_by_keywords(parent):
+                yield from filter(None, (self._tree.parent(parent),))
             yield from self._as_parameter(node, parent, values)
 
     def _kept_in(self, name: str, owner: Scope, values: Evaluator) -> Iterator[cst.CSTNode]:

@@ -23,6 +23,7 @@ _KINDS = {
     "collections.abc.Sequence": _CONTAINERS,
     "torch.Tensor": (Kind.TENSOR, Kind.BATCH),
     "torch.nn.Module": (Kind.MODULE, Kind.LOSS),
+    "torch.device": (Kind.DEVICE,),
 }
 
 
@@ -43,17 +44,36 @@ class TypeTests:
                 by_function.setdefault(self._tree.function_of(call), []).append(call)
         return found
 
-    def kinds_at(self, name: cst.Name) -> tuple[Kind, ...] | None:
-        """What ``name`` may be, as the nearest test of its type around it says; None without one."""
+    def kinds_at(self, name: cst.Name, since: int = 0) -> tuple[Kind, ...] | None:
+        """What ``name`` may be, as the nearest test of its type around it says; None without one.
+
+        Or one before it: ``if not isinstance(device, torch.device): return``. Tests count that are evaluated behind
+        index ``since``, where the name is bound.
+        """
         if name.value not in self._calls:
             return None
         for above, child in climb(self._tree, name):
             if type(above) is cst.FunctionDef or type(above) is cst.Lambda:
-                return None
-            if type(above) is cst.If and child is above.body:
+                break
+            if type(above) is cst.If and child is above.body and self._tree.index(above.test) > since:
                 kinds = self._tested(above.test, name.value)
                 if kinds is not None:
                     return kinds
+        return self._kinds_before(name, since)
+
+    def _kinds_before(self, name: cst.Name, since: int) -> tuple[Kind, ...] | None:
+        """What ``name`` may be, as code before it ends the function or the iteration if it is anything else."""
+        tree = self._tree
+        for call in self._calls[name.value].get(tree.function_of(name), ()):
+            test = tree.parent(call)
+            branch = tree.parent(test) if test is not None else None
+            if not isinstance(test, cst.UnaryOperation) or not isinstance(test.operator, cst.Not):
+                continue
+            if not isinstance(branch, cst.If) or branch.test is not test or not since < tree.index(call):
+                continue
+            is_left = ends_with(branch.body, cst.Return, cst.Raise, cst.Continue) and not tree.within(name, branch)
+            if is_left and not isinstance(tree.parent(branch), cst.If) and tree.dominates(test, name):
+                return self._tested(call, name.value)
         return None
 
     def excluded_at(self, name: cst.Name) -> frozenset[Kind]:

@@ -200,8 +200,7 @@ class Values:
         else:
             bound = self._bound(node.value, reached)
         found = self._contents.filled(bound, home, name)
-        param = reached[0].node if len(reached) == 1 and reached[0].kind is BindingKind.PARAM else None
-        return self.parameter_values.narrowed(node, param, found) if isinstance(param, cst.Param) else found
+        return self.parameter_values.narrowed(node, reached[0], found) if len(reached) == 1 else found
 
     def _bound(self, name: str, reached: list[Binding]) -> Value:
         """The value of a name that may be bound by any of ``reached``."""
