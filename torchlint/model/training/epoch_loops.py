@@ -7,7 +7,7 @@ import re
 import libcst as cst
 
 from torchlint.model.forest import ForestFact
-from torchlint.model.syntax.dotted import dotted_name
+from torchlint.model.syntax.dotted import called_name, dotted_name
 from torchlint.model.training.iterations import Iterations
 from torchlint.model.training.loops import Loops, is_batch
 
@@ -21,6 +21,8 @@ _STEPS_OF_EPOCH = re.compile(
     r"(iter|iteration|step|update|batch|batche|len|length|size)s?_?(in_|on_|each_|every_|of_|per_?)?epoch",
     re.IGNORECASE,
 )
+#: Methods that iterate over the parts of a network: ``next(model.parameters()).device``.
+_PARTS_OF_NETWORKS = frozenset({"parameters", "buffers", "modules", "children"})
 
 
 class EpochLoops(ForestFact):
@@ -48,10 +50,17 @@ class EpochLoops(ForestFact):
         """Whether every iteration of a loop takes the next item of an iterator."""
         return any(
             self._forest.name_of(call.func) == "builtins.next"
+            and not _takes_part_of_network(call)
             and [item.node for item in self._forest.fact(Loops).around(call)[:1]] == [loop]
             and self._forest.fact(Iterations).at_every_iteration(call, loop)
             for call in self._forest.tree.calls_in(loop.body)
         )
+
+
+def _takes_part_of_network(call: cst.Call) -> bool:
+    """``next(model.parameters())``."""
+    over = call.args[0].value if call.args else None
+    return isinstance(over, cst.Call) and called_name(over) in _PARTS_OF_NETWORKS
 
 
 def names_epochs(name: str) -> bool:

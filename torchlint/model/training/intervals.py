@@ -1,19 +1,23 @@
-"""Intervals: conditions that are true at every n-th iteration, by a remainder or by a value that is None otherwise."""
+"""Intervals: conditions that are true at every n-th iteration.
+
+By a remainder, by how much has passed since the last time, or by a value that is None otherwise.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.program.configuration import Configuration
 from torchlint.model.program.dispatch import Dispatch
+from torchlint.model.program.stores import Stores
 from torchlint.model.semantics.memo import CyclicMemo
 from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.climbing import climb, nearest
-from torchlint.model.syntax.dotted import last_name
+from torchlint.model.syntax.dotted import dotted_name, last_name
 from torchlint.model.syntax.exits import ends_with
 from torchlint.model.syntax.literals import asked_for_none, is_none
 from torchlint.model.syntax.parameters import owner_of
@@ -21,6 +25,8 @@ from torchlint.model.syntax.scopes import Binding
 
 #: Names in a condition that is true in one of several processes: there, at every step.
 PROCESSES = re.compile(r"(^|_)rank$|main_process|is_master|master_process|is_main|is_rank|local_rank", re.IGNORECASE)
+#: Comparisons of a counter with what it was the last time, and a number of iterations more.
+_ORDERS = (cst.LessThan, cst.LessThanEqual, cst.GreaterThan, cst.GreaterThanEqual)
 
 
 class Intervals(ForestFact):
@@ -36,10 +42,12 @@ class Intervals(ForestFact):
         """Whether a condition is true at every n-th iteration: ``step % 100 == 0``, also by a name.
 
         A name may be that of the condition, or of a value that is None at all other iterations. An option has its
-        default: an interval of 1 does not count.
+        default: an interval of 1 does not count. So is ``step - last > 100``, if ``last = step`` follows.
         """
         return any(
-            self._is_remainder(node) or (isinstance(node, cst.Name) and self._is_counted(node))
+            self._is_remainder(node)
+            or (isinstance(node, cst.Name) and self._is_counted(node))
+            or (isinstance(node, cst.Comparison) and self._is_since_last(node))
             for node in self._tree.nodes_in(test)
         )
 
@@ -74,6 +82,50 @@ class Intervals(ForestFact):
         ):
             return True
         return self._asks_whether_given(name) and self._is_given_at_intervals(name)
+
+    # -- how much has passed since the last time
+
+    def _is_since_last(self, test: cst.Comparison) -> bool:
+        """Whether the code that a comparison decides about sets what it is compared with to the same counter."""
+        if not isinstance(test.comparisons[0].operator, _ORDERS):
+            return False
+        guard, parts = nearest(self._tree, test, cst.If), self._tree.nodes_in(test)
+        if guard is None or not self._tree.within(test, guard.test) or not any(map(_adds, parts)):
+            return False
+        counters = {self._forest.code(part) for part in parts if isinstance(part, (cst.Name, cst.Attribute, cst.Call))}
+        return any(
+            value is not None and self._forest.code(value) in counters and self._decides(guard, statement)
+            for part in parts
+            for value, statement in self._set(part)
+        )
+
+    def _set(self, part: cst.CSTNode) -> Iterator[tuple[cst.BaseExpression | None, cst.CSTNode]]:
+        """The values that are assigned to a name or an attribute, each with its statement."""
+        if isinstance(part, cst.Name):
+            reached = self._forest.values.reaching.of(part)
+            yield from ((item.value, item.node) for item in reached if item.kind is BindingKind.ASSIGN and not item.path)
+        elif isinstance(part, cst.Attribute):
+            for owner, value, statement in self._forest.fact(Stores).attributes.get(part.attr.value, ()):
+                if dotted_name(owner) == dotted_name(part.value):
+                    yield value, statement
+
+    def _decides(self, guard: cst.If, statement: cst.CSTNode) -> bool:
+        """Whether ``statement`` is in the body of ``guard``, or behind a body that ends the iteration or the call."""
+        if not self._leaves(guard):
+            return self._tree.within(statement, guard.body)
+        block = self._tree.parent(guard)
+        return (
+            block is not None
+            and self._tree.within(statement, block)
+            and self._tree.index(statement) > self._tree.last(guard)
+        )
+
+    def _leaves(self, guard: cst.If) -> bool:
+        """Whether the body of ``guard`` ends the iteration, or a call outside of any loop."""
+        if ends_with(guard.body, cst.Continue):
+            return True
+        around = nearest(self._tree, guard, cst.For, cst.While, cst.FunctionDef)
+        return ends_with(guard.body, cst.Return) and isinstance(around, cst.FunctionDef)
 
     # -- values that are None at most iterations
 
@@ -173,8 +225,15 @@ class Intervals(ForestFact):
         if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
             return not self._is_usual(test.expression)
         if isinstance(test, cst.Comparison):
+            guard = nearest(self._tree, test, cst.If) if self._is_since_last(test) else None
+            if guard is not None:
+                return self._leaves(guard)
             return isinstance(test.comparisons[0].operator, (cst.NotEqual, cst.GreaterThan))
         return self._is_remainder(test)
+
+
+def _adds(node: cst.CSTNode) -> bool:
+    return isinstance(node, cst.BinaryOperation) and isinstance(node.operator, (cst.Add, cst.Subtract))
 
 
 def _is_short(period: cst.BaseExpression) -> bool:

@@ -14,9 +14,11 @@ from torchlint.model.program.objects import ObjectFlow
 _METHODS = frozenset(
     {
         *("training_step", "compute_loss", "on_train_batch_start", "on_train_batch_end"),
-        *("on_before_zero_grad", "on_after_backward"),
+        *("on_before_zero_grad", "on_after_backward", "on_before_optimizer_step", "optimizer_step"),
     }
 )
+#: Those of them that return a loss.
+_RETURNING_LOSSES = frozenset({"training_step", "compute_loss"})
 #: Methods that Lightning calls for every batch of another pass.
 _EVALUATIONS = frozenset({"validation_step", "test_step", "predict_step"})
 _TRAINERS = ("LightningModule", "Trainer")
@@ -57,7 +59,8 @@ class LibrarySteps(ForestFact):
     @cached_property
     def losses(self) -> list[cst.BaseExpression]:
         """What the training steps return: the library runs the backward pass. Of a dict it is the item ``loss``."""
-        returned = (value for method in self.methods for value in self._forest.definitions.returns(method))
+        methods = (method for method in self.methods if method.name.value in _RETURNING_LOSSES)
+        returned = (value for method in methods for value in self._forest.definitions.returns(method))
         return [_loss_in(value) for value in returned if value is not None]
 
     @cached_property

@@ -14,7 +14,7 @@ from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.program.dispatch import Dispatch
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.climbing import climb
-from torchlint.model.syntax.dotted import dotted_name, last_name
+from torchlint.model.syntax.dotted import base_of, dotted_name, last_name
 from torchlint.model.training.epoch_loops import EpochLoops, names_epochs
 from torchlint.model.training.function_words import EVALUATING, words_of
 from torchlint.model.training.grad_mode import GradModes
@@ -105,7 +105,7 @@ class Steps(ForestFact):
         if loops:
             # the loop over the batches is around the loop over the parts of a batch
             per_batch = [loops[0], *(loop for loop in loops[1:] if is_batch(loop.over))]
-            if len(loops) > 1 and loops[1] not in per_batch and self._accumulates(loops[0], loops[1]):
+            if len(loops) > 1 and loops[1] not in per_batch and self._is_around_parts(loops[0], loops[1], call):
                 per_batch.append(loops[1])
             found: list[cst.CSTNode] = [loop.node for loop in per_batch if not self._epochs.is_epoch(loop.node)]
             if found and innermost is not None and self._is_run_per_batch(innermost, loops):
@@ -115,6 +115,18 @@ class Steps(ForestFact):
             if self._is_step(function):
                 return [function, *self._loops_calling(function, call)]
         return []
+
+    def _is_around_parts(self, inner: Loop, outer: Loop, call: cst.Call) -> bool:
+        """Whether each iteration of ``outer`` is a step, of which ``inner`` runs the parts.
+
+        ``inner`` iterates over micro-batches, or over objects that each have an optimizer: ``phase.opt.step()``.
+        """
+        if self._accumulates(inner, outer):
+            return True
+        owner = base_of(call.func, {cst.Attribute})
+        over = self._forest.tree.names_in(inner.node.target) if isinstance(inner.node, cst.For) else ()
+        takes_owner = is_step(call) and isinstance(owner, cst.Name) and owner.value in over
+        return takes_owner and self._epochs.takes_batch(outer.node)
 
     def _accumulates(self, inner: Loop, outer: Loop) -> bool:
         """Whether ``inner`` only adds up gradients, and each iteration of ``outer`` steps an optimizer with them."""
