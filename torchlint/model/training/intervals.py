@@ -102,8 +102,9 @@ class Intervals(ForestFact):
     def _set(self, part: cst.CSTNode) -> Iterator[tuple[cst.BaseExpression | None, cst.CSTNode]]:
         """The values that are assigned to a name or an attribute, each with its statement."""
         if isinstance(part, cst.Name):
-            reached = self._forest.values.reaching.of(part)
-            yield from ((item.value, item.node) for item in reached if item.kind is BindingKind.ASSIGN and not item.path)
+            for item in self._forest.values.reaching.of(part):
+                if item.kind is BindingKind.ASSIGN and not item.path:
+                    yield item.value, item.node
         elif isinstance(part, cst.Attribute):
             for owner, value, statement in self._forest.fact(Stores).attributes.get(part.attr.value, ()):
                 if dotted_name(owner) == dotted_name(part.value):
