@@ -9,6 +9,7 @@ import libcst as cst
 
 from torchlint.model.module import Module
 from torchlint.model.program.options import Options
+from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.calls import Call
@@ -17,6 +18,7 @@ from torchlint.model.syntax.conditions import branches
 from torchlint.model.syntax.dotted import dotted_name, last_name
 from torchlint.model.syntax.parameters import owner_of
 from torchlint.model.training.data_flow import DataFlow
+from torchlint.model.training.evaluation import KEEPING_MODE
 from torchlint.model.training.loops import Loops
 from torchlint.model.training.parameters import Parameters
 
@@ -28,6 +30,8 @@ _FREEZES = frozenset({"freeze", "freeze_model", "freeze_network", "freeze_parame
 _DEPTH = 40
 #: Methods of a network that switch its parameters off and on.
 _METHODS = ("freeze", "unfreeze")
+#: Methods that return the network itself.
+_GIVING_ITSELF = KEEPING_MODE | {"eval"}
 
 
 class Frozen:
@@ -47,6 +51,36 @@ class Frozen:
             return True
         if self._module.fact(Parameters).has_none(model):
             return True
+        return self._is_switched_off(model) or any(map(self._is_switched_off_before, self._originals(model)))
+
+    def _originals(self, model: cst.BaseExpression) -> list[cst.BaseExpression]:
+        """The networks of which ``model`` is a copy: ``copy.deepcopy(net).eval()``; none if a copy is switched on."""
+        found: list[cst.BaseExpression] = []
+        on = {last_name(network) for network in self._switched[1]}
+        while isinstance(model, cst.Name) and model.value not in on:
+            bound = self._module.names.bindings(model)
+            made = bound[0].value if len(bound) == 1 and not bound[0].path else None
+            while isinstance(made, cst.Call) and isinstance(made.func, cst.Attribute):
+                if made.func.attr.value not in _GIVING_ITSELF:
+                    break
+                made = made.func.value
+            is_copy = isinstance(made, cst.Call) and self._module.name_of(made.func) in knowledge.COPIES
+            if not isinstance(made, cst.Call) or not is_copy or len(made.args) != 1 or made.args[0].value in found:
+                break
+            model = made.args[0].value
+            found.append(model)
+        return found
+
+    def _is_switched_off_before(self, model: cst.BaseExpression) -> bool:
+        """Whether the parameters of ``model`` are switched off before this place, in the same function."""
+        tree, function_of = self._module.tree, self._module.function_of
+        return self._is_switched_off(model) and any(
+            tree.index(network) < tree.index(model) and function_of(network) is function_of(model)
+            for network in self._switched[0]
+            if self._may_be(model, network)
+        )
+
+    def _is_switched_off(self, model: cst.BaseExpression) -> bool:
         off, on = self._switched
         thawed: dict[str, list[cst.BaseExpression]] = {}
         for network in on:
@@ -190,6 +224,7 @@ class Frozen:
             is_off = method.argument("requires_grad").literal() == "False"
             networks = self._of_parameters(method.node) if isinstance(method.receiver, cst.Name) else []
             (off if is_off else on).extend(networks or [method.receiver])
+            off += self._assigned(method.node) if is_off else ()
         for call in module.tree.calls_named(*_SWITCHES, *_FREEZES):
             (off if _switches_off(call) else on).extend(_networks_given(call))
         for method in module.methods(*_METHODS):
@@ -223,6 +258,16 @@ class Frozen:
             return False  # a method may switch them off and on
         given = self._module.passed_by_all(param)
         return all(item is None or dotted_name(item) == "False" for item in given)
+
+    def _assigned(self, made: cst.BaseExpression) -> list[cst.BaseExpression]:
+        """The names that a network gets: ``net`` of ``net = Net().requires_grad_(False).cuda()``."""
+        tree, node = self._module.tree, made
+        while isinstance(above := tree.parent(node), cst.Attribute) and above.attr.value in _GIVING_ITSELF:
+            call = tree.parent(above)
+            if not isinstance(call, cst.Call):
+                return []
+            node = call
+        return [item.target for item in above.targets] if isinstance(above, cst.Assign) else []
 
     def _switched_by_method(self, call: Call) -> list[cst.BaseExpression]:
         """``teacher`` of ``teacher.freeze()``, and of ``teacher = student.copy().freeze()``."""
