@@ -25,6 +25,7 @@ from torchlint.model.training.asked_names import AskedNames
 from torchlint.model.training.emptiness import has_work
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.intervals import PROCESSES, Intervals
+from torchlint.model.training.latches import is_latched, is_latched_exit
 from torchlint.model.training.loops import Loops, gives_batches, is_backward
 
 #: Names in a condition that is true at some steps only, or that is enabled for inspection.
@@ -97,7 +98,7 @@ class Iterations(ForestFact):
                 if not (often or late or works or usual) and self._is_rare(above, step):
                     return False
             if isinstance(above, (cst.If, cst.IfExp)) and child is above.body:
-                if self._is_off(above.test, or_option=above.orelse is not None):
+                if self._is_off(above.test, or_option=above.orelse is not None) or is_latched(self._tree, above, child):
                     return False
             if isinstance(above, (cst.For, cst.While)) and above is not step and self._is_other_pass(above, child):
                 return False
@@ -351,15 +352,17 @@ class Iterations(ForestFact):
         )
 
     def is_behind_exit(self, block: cst.IndentedBlock, child: cst.CSTNode) -> bool:
-        """Whether ``block`` has a ``continue`` under a counter before ``child``, which some training steps reach."""
+        """Whether ``block`` has an exit before ``child`` that only some steps pass: under a counter, or once."""
         if block not in self._exits:
             exits = (
                 statement
                 for statement in block.body
                 if isinstance(statement, cst.If)
                 and ends_with(statement.body, cst.Continue, cst.Return)
-                and self._intervals.counts(statement.test)
-                and not self._skips_training(block, statement)
+                and (
+                    is_latched_exit(self._tree, block, statement)
+                    or (self._intervals.counts(statement.test) and not self._skips_training(block, statement))
+                )
             )
             self._exits[block] = next(exits, None)
         first = self._exits[block]
