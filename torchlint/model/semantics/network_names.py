@@ -18,6 +18,8 @@ _DATA = tuple(
     ).split()
     for end in ("", "s")
 )
+#: Other words that end like the name of a network: ``scale_factor``.
+_OTHER_WORDS = ("factor", "organ")
 #: Beginnings of names that end like a network's and are functions: ``load_model``, ``accelerator.prepare_model``.
 _VERBS = tuple(
     f"{verb}_"
@@ -42,4 +44,6 @@ def names_network(name: str) -> bool:
     stem = name.rstrip("0123456789_")
     if stem.startswith(_BEGINNINGS):
         return not stem.endswith(_DATA)
+    if stem.endswith(_OTHER_WORDS):
+        return False
     return stem.endswith(NETWORK_NAMES) or (name.startswith("net") and len(name) <= 8)
