@@ -10,7 +10,8 @@ import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics import knowledge
-from torchlint.model.syntax.dotted import dotted_name, last_name, last_part
+from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.syntax.dotted import dotted_name, is_attribute_of_self, last_name, last_part
 from torchlint.model.syntax.scopes import unpacked
 from torchlint.model.training.evaluation import KEEPING_MODE
 from torchlint.model.training.mode_switches import ModeSwitches, same_object
@@ -18,6 +19,8 @@ from torchlint.model.training.network_origins import NetworkOrigins
 
 #: What the name of a function of another file says if it may switch the mode.
 _MODE_WORDS = re.compile(r"eval|infer|load|prepare|setup|convert|quant|freeze|mode|test|valid", re.IGNORECASE)
+#: Methods that give the parts of a network to other code, which may switch their mode.
+_GIVING_PARTS = frozenset({"apply", "children", "modules", "named_children", "named_modules"})
 #: Libraries whose functions and classes build networks in training mode.
 _FACTORIES = ("torchvision.models.", "timm.create_model", "timm.models.", "segmentation_models_pytorch.", "torch.nn.")
 #: Imported roots whose classes are not networks, or that hand out networks in evaluation mode.
@@ -86,7 +89,8 @@ class Constructors(ForestFact):
 
         Any ``eval()`` in the file on an object of that name, on an unnamed one, on a loop variable, on a network
         that the constructor is given, or on one that the model is a part of counts, and so does a function of another
-        file that is given the model and whose name speaks of a mode.
+        file that is given the model and whose name speaks of a mode. An ``eval()`` on a network of unknown origin does
+        not count if the model never leaves its object.
         """
         text = dotted_name(model) or ""
         last = last_part(text)
@@ -102,9 +106,29 @@ class Constructors(ForestFact):
                 return True
             assert isinstance(switch.call.func, cst.Attribute)
             made = self._constructors(switch.call.func.value, (), 12)
-            if made is None or made & parts or self._classes(made) & wholes:
+            if made is None and not self._is_kept(model):
+                return True
+            if made is not None and (made & parts or self._classes(made) & wholes):
                 return True
         return self._sets_training or last in self._handed_over
+
+    def _is_kept(self, model: cst.BaseExpression) -> bool:
+        """Whether ``model`` is an attribute of an object that is not a network, and never leaves it.
+
+        It is only called, also by its methods, or replaced; no attribute of its name is used otherwise.
+        """
+        owner = self._class_around(model)
+        if not is_attribute_of_self(model) or owner is None or self._values.instance(owner).kind is Kind.MODULE:
+            return False
+        return all(map(self._is_only_called, self._tree.attributes_named(model.attr.value)))
+
+    def _is_only_called(self, network: cst.CSTNode) -> bool:
+        """``net(x)``, ``net.to(device)``, ``net = Net()``; not ``net.modules()``, which gives its parts away."""
+        parent = self._tree.parent(network)
+        if isinstance(parent, cst.Attribute):
+            method = self._tree.parent(parent)
+            return isinstance(method, cst.Call) and method.func is parent and parent.attr.value not in _GIVING_PARTS
+        return isinstance(parent, cst.AssignTarget) or (isinstance(parent, cst.Call) and parent.func is network)
 
     def _with_parts(self, constructors: frozenset[cst.Call]) -> frozenset[cst.Call]:
         """``constructors`` and those of the networks that they are given: of ``unet`` in ``Sampler(unet)``."""
