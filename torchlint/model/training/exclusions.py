@@ -14,6 +14,7 @@ from torchlint.model.syntax.calls import requires_gradient
 from torchlint.model.training.function_words import EVALUATING, MEASURING, USING, says_training, snake_case, words_of
 from torchlint.model.training.grad_mode import LIGHTNING_INFERENCE_HOOKS, GradModes
 from torchlint.model.training.gradients import Gradients
+from torchlint.model.training.loops import is_step
 from torchlint.model.training.mode_switches import ModeSwitches
 from torchlint.model.training.networks import Networks
 from torchlint.model.training.output_uses import OutputUses
@@ -68,14 +69,32 @@ class Exclusions:
     def _measures_inference(self, function: cst.FunctionDef) -> bool:
         """Whether a function that measures a network puts it into evaluation mode, or makes its input volatile."""
         module = self._module
-        switches = (item.call for item in module.fact(ModeSwitches).all if item.evaluation)
-        return any(module.function_of(call) is function for call in (*switches, *module.fact(VolatileInputs).all))
+        inputs = module.fact(VolatileInputs).all
+        return self._calls_eval(function) or any(module.function_of(call) is function for call in inputs)
+
+    def _calls_eval(self, function: cst.FunctionDef) -> bool:
+        switches = (item.call for item in self._module.fact(ModeSwitches).all if item.evaluation)
+        return any(self._module.function_of(call) is function for call in switches)
 
     def _is_in_network(self, function: cst.FunctionDef) -> bool:
         module = self._module
         return any(  # a function inside a method is a part of it
-            module.values.object_of(method).kind is Kind.MODULE and not self._predicts(method)
+            module.values.object_of(method).kind is Kind.MODULE
+            and not self._predicts(method)
+            and not self._evaluates_in_step(method)
             for method in (function, *module.functions_around(function))
+        )
+
+    def _evaluates_in_step(self, method: cst.FunctionDef) -> bool:
+        """Whether a method is a training step, which no code runs under ``no_grad``, and puts a network into evaluation.
+
+        It is that of a trainer that is a network itself.
+        """
+        calls = self._module.tree.calls_in(method.body)
+        return (
+            any(map(is_step, calls))
+            and any(map(self._module.fact(Gradients).is_backward, calls))
+            and self._calls_eval(method)
         )
 
     def _is_of_another_kind(self, function: cst.FunctionDef) -> bool:

@@ -9,9 +9,12 @@ import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.program.dispatch import Dispatch
+from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.memo import CyclicMemo
+from torchlint.model.syntax.conditions import branches
 from torchlint.model.syntax.dotted import called_name, dotted_name, last_name
 from torchlint.model.training.data_flow import DataFlow, Item, Taken
+from torchlint.model.training.evaluation import Evaluation
 from torchlint.model.training.grad_mode import GradModes
 from torchlint.model.training.gradientless import WITH_INDICES, Gradientless
 from torchlint.model.training.library_steps import LibrarySteps
@@ -42,8 +45,11 @@ class Gradients(ForestFact):
         self._library_steps = forest.fact(LibrarySteps)
         self._gradientless = forest.fact(Gradientless)
         self._modes = forest.fact(GradModes)
+        self._evaluation = forest.fact(Evaluation)
         self._words_of = forest.words_of
         self._trained: dict[cst.CSTNode, bool] = {}
+        #: whether a method trains in training mode only
+        self._in_mode: CyclicMemo[cst.FunctionDef, bool] = CyclicMemo(False)
         self._without: CyclicMemo[cst.FunctionDef, bool] = CyclicMemo(False)  #: whether its result has no gradient
 
     @cached_property
@@ -79,9 +85,33 @@ class Gradients(ForestFact):
             for function in self._dispatch.functions(call):
                 if function not in seen:
                     seen.add(function)
-                    if self._trains(function, depth - 1, seen):
+                    if self._trains(function, depth - 1, seen) and not self._evaluates(call, function):
                         return True
         return False
+
+    def trains_by(self, call: cst.Call, function: cst.FunctionDef) -> bool:
+        """Whether ``function`` trains when ``call`` runs it: not if it only does so in training mode."""
+        return self.trains(function) and not self._evaluates(call, function)
+
+    def _evaluates(self, call: cst.Call, function: cst.FunctionDef) -> bool:
+        """Whether ``call`` runs in evaluation mode a method that trains under ``if self.training:`` only."""
+        network = call.func.value if isinstance(call.func, cst.Attribute) else call.func
+        is_off = self._in_mode.get(function, self._trains_in_mode)
+        return is_off and self._evaluation.of(call, network) is not None
+
+    def _trains_in_mode(self, method: cst.FunctionDef) -> bool:
+        if "training" not in self._words_of(self._tree.root_of(method)):
+            return False
+        if any(self._names.resolve(call.func) in knowledge.GRAD_MODES for call in self._tree.calls_in(method)):
+            return False  # it also chooses whether it records gradients
+        training = [call for call in self._tree.calls_in(method.body) if self.trains(call)]
+        return bool(training) and all(
+            any(
+                item.guard is not None and dotted_name(item.guard.test) == "self.training"
+                for item in branches(self._tree, call, method)
+            )
+            for call in training
+        )
 
     def _is_environment(self, call: cst.Call) -> bool:
         return bool(call.args) and not any(

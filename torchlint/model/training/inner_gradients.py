@@ -24,7 +24,7 @@ class InnerGradients(ForestFact):
         """Whether what ``call`` runs computes gradients, or may: a network of unknown class, if one of all does."""
         run = self._forest.fact(Dispatch).run(call)
         if run:
-            return any(map(self._forest.fact(Gradients).trains, run))
+            return any(self._forest.fact(Gradients).trains_by(call, function) for function in run)
         if not self._is_of_unknown_class(call):
             return False
         parts = self._parts_called_by(call)
