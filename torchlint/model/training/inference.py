@@ -146,7 +146,7 @@ class Inference:
 
     def _recorded(self, call: cst.Call, function: cst.FunctionDef | None) -> InferenceSite | None:
         module = self._module
-        if module.fact(GradModes).is_turned_on(call):
+        if module.fact(GradModes).is_turned_on(call) or module.fact(Networks).is_of_unseen_method(call):
             return None
         run = module.fact(Dispatch).run(call)
         is_off = bool(run) and all(module.fact(Networks).runs_without_gradients(call, item) for item in run)

@@ -13,6 +13,7 @@ from torchlint.model.semantics.memo import CyclicMemo
 from torchlint.model.semantics.network_names import names_network
 from torchlint.model.semantics.value import Value
 from torchlint.model.syntax.binding_kinds import BindingKind
+from torchlint.model.syntax.calls import keyword
 from torchlint.model.syntax.dotted import dotted_name, is_attribute_of_self, last_name, last_part
 from torchlint.model.training.function_words import may_run_network
 from torchlint.model.training.grad_mode import GradModes
@@ -80,6 +81,31 @@ class Networks(ForestFact):
     def _disables_gradients(self, node: cst.Call) -> bool:
         disables = self._forest.fact(GradModes).disables
         return any(map(disables, self._forest.definitions.called(node, self._forest.values)))
+
+    def is_of_unseen_method(self, node: cst.Call) -> bool:
+        """Whether ``node`` is of a method, other than the forward, of a network whose class only its author knows.
+
+        ``from_pretrained`` takes it from the hub, with the code or by a library that is not known: both often decorate
+        such methods with ``no_grad``.
+        """
+        network = self.network_of(node)
+        value = self._forest.value(network)
+        if network is node.func or last_name(node.func) == "forward" or value.definition is not None:
+            return False
+        return any(
+            isinstance(made, cst.Call)
+            and last_name(made.func) == "from_pretrained"
+            and (self._trusts_code(made) or self._is_of_unknown_library(made))
+            for made in value.origins
+        )
+
+    def _trusts_code(self, made: cst.Call) -> bool:
+        trusts = keyword(made, "trust_remote_code")
+        return trusts is not None and dotted_name(trusts) != "False"
+
+    def _is_of_unknown_library(self, made: cst.Call) -> bool:
+        name = self._forest.name_of(made.func)
+        return name is not None and not name.startswith(knowledge.EVAL_BY_DEFAULT_PACKAGES)
 
     def infers(self, node: cst.Call) -> bool:
         """Whether ``node`` is of a method of a network that runs it without gradients: ``model.infer_image(x)``."""
