@@ -78,6 +78,8 @@ class Growing:
                 return None
             starts = self._starts(statement, name, loop)
             begins = first is not None or choice is not None or self._begins_empty(starts, name)
+            if self._is_of_sequence(items, name, loop):
+                return None
             if self._is_long(loop) and (begins or is_batch(loop.over) or self._counts_steps(loop)):
                 return Growth(call, statement, name, items, loop, starts[-1] if starts else None, first)
         return None
@@ -91,6 +93,29 @@ class Growing:
             return []
         mentioned = (dotted_name(node) for part in parts[1:] for node in self._tree.nodes_in(part))
         return [] if name in mentioned else parts[1:]
+
+    def _is_of_sequence(self, items: list[cst.BaseExpression], name: str, loop: Loop) -> bool:
+        """Whether the loop appends what it computes from ``items`` to another tensor, which it reads: a generation.
+
+        The tokens are as many as what the network is given in every iteration, and much smaller.
+        """
+        added = {item.value for item in items if isinstance(item, cst.Name)}
+        for call in self._tree.calls_in(loop.node.body) if added else ():
+            statement = self._tree.parent(call)
+            if self._module.name_of(call.func) not in _CATS or not isinstance(statement, cst.Assign):
+                continue
+            other = dotted_name(statement.targets[0].target)
+            if other is None or other == name or not any(self._is_made_of(it, added) for it in self._added(call, other)):
+                continue
+            uses = self._places(other, statement)
+            if any(self._tree.within(use, loop.node) and not self._tree.within(use, statement) for use in uses):
+                return True
+        return False
+
+    def _is_made_of(self, item: cst.BaseExpression, names: set[str]) -> bool:
+        """Whether an expression contains one of ``names``, or is the name of one that does."""
+        made = self._module.values.reaching.assigned(item) if isinstance(item, cst.Name) else item
+        return made is not None and not names.isdisjoint(self._tree.names_in(made))
 
     # -- the loop
 

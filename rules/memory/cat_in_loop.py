@@ -21,9 +21,9 @@ class CatInLoop(Rule):
     does. Also `torch.vstack` and `torch.hstack`, a first value under `if x is None:` or `if start:` with
     `start = False`, and attributes of `self`.
 
-    Not reported are sequences that the next iteration reads, such as the tokens of a generation, tensors that are
-    created in the same iteration, and loops with few iterations: over layers, scales or devices, or at every hundredth
-    step.
+    Not reported are sequences that the next iteration reads, such as the tokens of a generation, also if it reads their
+    embeddings instead, tensors that are created in the same iteration, and loops with few iterations: over layers,
+    scales or devices, or at every hundredth step.
 
     ## Why it is slow
     A tensor cannot grow: each call allocates a new one and copies all of the old one into it. After `n` iterations
