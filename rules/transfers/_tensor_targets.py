@@ -9,6 +9,7 @@ import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.program.buffers import Buffers
+from torchlint.model.program.tensor_forms import TensorForms
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Device, Role
 from torchlint.model.syntax.binding_kinds import BindingKind
@@ -44,14 +45,19 @@ class TensorTargets(ForestFact):
     def is_tensor(self, node: cst.BaseExpression) -> bool:
         """Whether what ``x.to`` accepts is a tensor and neither a device nor a dtype.
 
-        It is known to be one, or the function around it uses it as one: ``y.shape``, ``y[0]``, ``y * 2``. Another
-        function that unpacks a parameter of the same name in the same way may do so, too: ``x, y = batch``.
+        It is known to be one, or the function around it uses it as one: ``y.shape``, ``y[0]``, ``y * 2``,
+        ``torch.ones_like(y)``. Another function that unpacks a parameter of the same name in the same way may do so,
+        too: ``x, y = batch``.
         """
         value = self._forest.value(node)
         if value.sure and value:
             return value.kind in (Kind.TENSOR, Kind.BATCH)
         if isinstance(node, cst.Name):
-            return self._forest.names.home_of(node) in self._homes(node.value) or self._is_unpacked_tensor(node)
+            return (
+                self._forest.names.home_of(node) in self._homes(node.value)
+                or self._forest.fact(TensorForms).is_used_as_tensor(node)
+                or self._is_unpacked_tensor(node)
+            )
         return (dotted_name(node), self._forest.function_of(node)) in self._attributes
 
     def _is_unpacked_tensor(self, node: cst.Name) -> bool:

@@ -22,10 +22,10 @@ class ConstantUploadPerStep(Rule):
     typed variants of numbers that never change, where the result is made with `device=` or moved by `.to(device)`,
     `.to(x)`, `.cuda()` or `.type_as(x)`, also under a name, and `torch.cuda.FloatTensor([...])`: in the `forward` of a
     network or criterion, the `step` of an optimizer, a `__call__` that returns what a network gives, a loop that trains
-    or runs a network, or in a function that these call. Numbers that never change are literals, constants of the file,
-    attributes that only constructors set or fill, also by a key (`self.stats["mean"]`) or of a part (`self.net.mean`),
-    the `ignore_index` of a loss, parameters to which every call passes such numbers, and what a function computes from
-    them with NumPy alone. What a constructor is given counts as data, not as a size, if the tensor is not filled later.
+    or runs a network, also in a function, as a solver of a diffusion model does, or in a function that these call.
+    Numbers that never change are literals, constants of the file, attributes that only constructors set or fill, also
+    by a key (`self.stats["mean"]`) or of a part (`self.net.mean`), the `ignore_index` of a loss, parameters to which
+    every call passes such numbers, and what a function computes from them with NumPy alone. What a constructor is given counts as data, not as a size, if the tensor is not filled later.
     The `else` of `if self.training and ...:` counts, too: evaluation takes it at every batch.
 
     Not reported are values that differ between calls, tensors that are kept after the first call (`if self.grid is

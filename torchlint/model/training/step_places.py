@@ -28,6 +28,7 @@ from torchlint.model.training.iterations import Iterations
 from torchlint.model.training.library_steps import LibrarySteps
 from torchlint.model.training.loops import BACKWARD, Loop, LoopKind, Loops, is_batch
 from torchlint.model.training.mode_switches import ModeSwitches
+from torchlint.model.training.network_loops import NetworkLoops
 from torchlint.model.training.networks import Networks
 from torchlint.model.training.outputs import Outputs
 from torchlint.model.training.purpose import Purposes
@@ -289,7 +290,7 @@ class StepPlaces(ForestFact):
 
     def per_batch(self, node: cst.CSTNode) -> StepPlace | None:
         """What runs ``node`` once per batch: what repeats it, or else a step; not by a constructor that a step runs."""
-        found = self.repeating(node) or self.of(node) or self._wrapping(node)
+        found = self.repeating(node) or self.of(node) or self._wrapping(node) or self._sampling(node)
         sets_up = self._forest.fact(Purposes).is_constructor
         places = (node, *found.calls) if found is not None else ()
         functions = filter(None, map(self._forest.function_of, places))
@@ -303,6 +304,11 @@ class StepPlaces(ForestFact):
         returned = self._forest.definitions.returns(function)
         runs = [isinstance(item, cst.Call) and self._forest.fact(Outputs).runs(item) for item in returned]
         return StepPlace(function, (), trains=False) if runs and all(runs) else None
+
+    def _sampling(self, node: cst.CSTNode) -> StepPlace | None:
+        """The loop around ``node`` that runs a network in a function that it calls: ``x = self.denoise(x, t)``."""
+        found = self._forest.fact(NetworkLoops).around(node)
+        return StepPlace(found[0].node, found[1], trains=False) if found is not None else None
 
     def repeating(self, node: cst.CSTNode) -> StepPlace | None:
         """What runs ``node`` once per batch: a loop or a network's `forward`, directly or a few calls deep.
