@@ -19,7 +19,7 @@ from torchlint.model.syntax.scopes import Binding
 from torchlint.model.syntax.tree import Tree
 from torchlint.model.training.computations import Computations
 
-from ._upload_words import OPTIONS
+from ._upload_words import OPTIONS, OPTIONS_PART
 
 #: Functions that give the same number for the same arguments.
 _PURE = re.compile(
@@ -199,11 +199,26 @@ class ConstantValues:
         if isinstance(node.value, cst.Call):
             return self._module.name_of(node.value.func) in ("torch.finfo", "torch.iinfo")
         is_ignored = node.attr.value == "ignore_index" and self._module.value(node.value).kind is Kind.LOSS
-        if is_ignored or OPTIONS.fullmatch(dotted_name(node.value) or ""):
-            stored = self._module.fact(Stores).attributes.get(node.attr.value, ())
-            return all(self._is_constructing(place) for _, _, place in stored)
+        names = [node.attr.value] if is_ignored else self._path_in_options(node)
+        if names:
+            stores = self._module.fact(Stores).attributes
+            stored = [place for item in names for _, _, place in stores.get(item, ())]
+            return all(map(self._is_constructing, stored)) and not any(map(self._is_added_to, names))
         owner = self._owner_of(node)
         return isinstance(owner, cst.ClassDef) and self._is_set_once(owner, node.attr.value, depth)
+
+    def _is_added_to(self, name: str) -> bool:
+        """Whether a statement changes an attribute of some object: ``args.scale *= 2``."""
+        uses = ((use, self._tree.parent(use)) for use in self._tree.attributes_named(name))
+        return any(isinstance(above, cst.AugAssign) and above.target is use for use, above in uses)
+
+    def _path_in_options(self, node: cst.Attribute) -> list[str]:
+        """The attributes that lead from the settings of a program to ``node``: two of ``model.config.tokenizer.bos``."""
+        if OPTIONS.fullmatch(dotted_name(node.value) or ""):
+            return [node.attr.value]
+        *owners, last = (dotted_name(node) or "").split(".")
+        at = next((place for place, name in enumerate(owners) if OPTIONS_PART.fullmatch(name)), None)
+        return [] if at is None else [*owners[at + 1 :], last]
 
     def _owner_of(self, node: cst.Attribute) -> cst.CSTNode | None:
         """The class of ``self`` of ``self.mean``, or of ``self.net`` of ``self.net.mean``."""

@@ -14,10 +14,11 @@ from torchlint.model.program.dispatch import Dispatch
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.moves import device_of
 from torchlint.model.semantics.value import Device
+from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.calls import changes_in_place, keyword
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.conditions import conjuncts
-from torchlint.model.syntax.dotted import dotted_name, last_name, last_part
+from torchlint.model.syntax.dotted import dotted_name, index_of, last_name, last_part
 from torchlint.model.syntax.literals import is_none
 from torchlint.model.syntax.nodes import HANDLERS
 from torchlint.model.tensors.new_tensors import NewTensors
@@ -53,6 +54,8 @@ _SELDOM = re.compile(
     r"\bnot\b(?! None| (\w+\.)?(is_)?(val|valid(ation)?|validate|eval|evaluat(e|ion)|test(ing)?)\b)|is None|== ?0\b|"
     r"< ?\d+\b|<= ?\d+\b|\blen\(|isinstance|isnan|isinf|is_tensor|any\(|all\(|\.item\(\) ?[<>]"
 )
+#: Names of number formats.
+_FORMAT = re.compile(r"type|format|precision", re.IGNORECASE)
 #: Decorators that compile a function with its constants.
 _COMPILING = re.compile(r"compile|jit|script", re.IGNORECASE)
 
@@ -230,7 +233,25 @@ class ConstantUploads:
             return value.device is not Device.CPU
         if self._module.fact(Placement).is_device(target):
             return self._may_be_gpu(target)
-        return self._module.fact(IndirectMoves).goes_to_tensor(call)
+        return self._is_item(target) or self._module.fact(IndirectMoves).goes_to_tensor(call)
+
+    def _is_item(self, node: cst.BaseExpression) -> bool:
+        """Whether ``node`` is one of several things of which nothing says that they are number formats: ``layers[-1]``.
+
+        They are tensors or devices, unless the function makes a list of them.
+        """
+        named = self._module.values.reaching.only(node) if isinstance(node, cst.Name) else None
+        if named is not None and named.kind is BindingKind.ASSIGN and not named.path and named.value is not None:
+            node = named.value
+        known = self._module.value(node)
+        if not isinstance(node, cst.Subscript) or (known and known.sure):
+            return False
+        index = index_of(node)
+        index = index.expression if isinstance(index, cst.UnaryOperation) else index
+        if not isinstance(index, cst.Integer) or _FORMAT.search(self._module.code(node.value)):
+            return False
+        held = self._module.values.reaching.of(node.value) if isinstance(node.value, cst.Name) else ()
+        return not any(isinstance(item.value, (cst.List, cst.Tuple, cst.BaseComp)) for item in held)
 
     def _may_be_gpu(self, device: cst.BaseExpression) -> bool:
         if is_none(device):

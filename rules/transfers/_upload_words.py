@@ -17,7 +17,12 @@ _MOVED = re.compile(
     r"\s*\.(?:to|cuda|type_as)\("
 )
 #: What the settings of a program are kept in.
-OPTIONS = re.compile(r"(?:\bself\.)?\b_?(?:args|cfg|config|hparams|opts?|options|params|flags)\b", re.IGNORECASE)
+_SETTINGS = r"(?:\w+_)?(?:args|cfg|config|hparams|opts?|options)"
+OPTIONS = re.compile(rf"(?:\bself\.)?\b_?(?:{_SETTINGS}|params|flags)\b", re.IGNORECASE)
+#: ... as a part of another object: ``model.config``.
+OPTIONS_PART = re.compile(_SETTINGS, re.IGNORECASE)
+#: ... and what is read from there: ``model.config.tokenizer.bos_id``.
+_OF_OPTIONS = re.compile(rf"\b(?:\w+\.)*_?(?:{_SETTINGS}|params|flags)(?:\.\w+)*\b(?!\()", re.IGNORECASE)
 #: The label that a loss ignores.
 IGNORED = re.compile(r"\b(?:\w+\.)+ignore_index\b")
 #: ``[i]`` of ``self.sizes[i]``, for each size in a loop.
@@ -76,7 +81,7 @@ def _may_be_constant(text: str, data: str, depth: int = _DEPTH) -> bool:
     """Whether the data may be the same at every call: no attribute of an object, and no name but of literals."""
     if "finfo" in data or "iinfo" in data:
         return True
-    data = _INDEX.sub("", OPTIONS.sub("self", IGNORED.sub("self", data)))
+    data = _INDEX.sub("", _OF_OPTIONS.sub("self", IGNORED.sub("self", data)))
     if _ATTRIBUTE.search(data) or _EMPTY.match(data):
         return False
     names = set(_NAME.findall(data)) - _KNOWN
