@@ -213,7 +213,7 @@ class ConstantValues:
         return any(isinstance(above, cst.AugAssign) and above.target is use for use, above in uses)
 
     def _path_in_options(self, node: cst.Attribute) -> list[str]:
-        """The attributes that lead from the settings of a program to ``node``: two of ``model.config.tokenizer.bos``."""
+        """The attributes that lead from the settings of a program to ``node``: two of ``model.config.text.begin``."""
         if OPTIONS.fullmatch(dotted_name(node.value) or ""):
             return [node.attr.value]
         *owners, last = (dotted_name(node) or "").split(".")

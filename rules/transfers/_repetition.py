@@ -120,10 +120,26 @@ def is_once(module: Module, call: cst.Call) -> bool:
 
 
 def _warms_up(module: Module, call: cst.Call) -> bool:
-    """Whether a statement runs a network on the tensor of ``call``, and does not keep the result."""
+    """Whether a statement runs a network on the tensor of ``call``, perhaps by a name, and does not keep the result."""
     statement = module.tree.statement_of(call)
+    if not isinstance(statement, cst.Assign):
+        return _is_unused_run(module, statement, call)
+    target = statement.targets[0].target
+    home = module.names.home_of(target) if isinstance(target, cst.Name) else None
+    if home is None or not isinstance(target, cst.Name) or statement.value is not call:
+        return False
+    uses = [
+        use
+        for use in module.names.uses_in(home, target.value)
+        if use is not target and any(item.node is statement for item in module.values.reaching.of(use))
+    ]
+    return bool(uses) and all(_is_unused_run(module, module.tree.statement_of(use), use) for use in uses)
+
+
+def _is_unused_run(module: Module, statement: cst.CSTNode, given: cst.BaseExpression) -> bool:
+    """Whether a statement is a run of a network that is given a tensor: ``model(x)``."""
     run = statement.value if isinstance(statement, cst.Expr) else None
-    return isinstance(run, cst.Call) and run is not call and module.fact(Networks).runs_network(run)
+    return isinstance(run, cst.Call) and run is not given and module.fact(Networks).runs_network(run)
 
 
 def _stands_for_operator(module: Module, function: cst.FunctionDef) -> bool:

@@ -17,6 +17,10 @@ from torchlint.model.tensors.creation import FACTORIES
 _COUNTING = frozenset({"size", "dim", "numel", "item"})
 #: Numbers of libraries.
 _CONSTANTS = frozenset({"math.pi", "math.e", "math.tau", "math.inf", "numpy.pi", "numpy.e", "numpy.inf"})
+#: Functions of NumPy that give a number for a number.
+_OF_NUMPY = frozenset(
+    f"numpy.{name}" for name in ("cos", "exp", "float32", "float64", "log", "log2", "log10", "sin", "sqrt")
+)
 #: Functions that draw a number.
 _DRAWING = tuple(f"random.{name}" for name in ("random", "uniform", "randint", "randrange", "gauss", "betavariate"))
 #: Of a parameter of a function with more calls, nothing is found out.
@@ -32,6 +36,8 @@ class Numbers(ForestFact):
 
     def is_number(self, node: cst.BaseExpression, depth: int = 6) -> bool:
         """Whether ``node`` is a number: also a variable of a loop that is not known to be something else."""
+        if isinstance(node, cst.Call) and len(node.args) == 1 and self._forest.name_of(node.func) in _OF_NUMPY:
+            return self._is_plain(node.args[0].value)
         value = self._forest.value(node)
         if (value and value.kind is not Kind.OTHER) or depth <= 0:
             return value.kind is Kind.NUMBER and (value.sure or isinstance(node, (cst.Name, cst.Attribute)))
