@@ -15,7 +15,7 @@ from torchlint.model.syntax.conditions import branches
 from torchlint.model.syntax.dotted import called_name, dotted_name, index_of, is_attribute_of_self
 from torchlint.model.syntax.literals import asked_for_none, is_none
 from torchlint.model.syntax.parameters import owner_of
-from torchlint.model.syntax.scopes import Binding
+from torchlint.model.syntax.scopes import Binding, unpacked
 from torchlint.model.syntax.tree import Tree
 from torchlint.model.training.computations import Computations
 
@@ -24,7 +24,8 @@ from ._upload_words import OPTIONS, OPTIONS_PART
 #: Functions that give the same number for the same arguments.
 _PURE = re.compile(
     r"math\.\w+|builtins\.(float|int|bool|complex|abs|min|max|round|list|tuple|sorted|range|len|sum)|"
-    r"numpy\.(array|asarray|float32|float64|sqrt|log|exp|prod|cos|sin|eye|arange|linspace|reshape)|torch\.(finfo|iinfo)"
+    r"numpy\.(array|asarray|float32|float64|sqrt|log|exp|prod|cos|sin|eye|arange|linspace|reshape|append|concatenate|"
+    r"cumprod|cumsum)|torch\.(finfo|iinfo)"
 )
 #: Methods of an array that give another form of the same numbers.
 _FORMS = frozenset({"astype", "reshape", "flatten", "transpose"})
@@ -34,7 +35,7 @@ _NUMBERS = re.compile(r"(math|numpy)\.(pi|e|inf|nan|tau)|\w+(\.\w+)*\.[A-Z][A-Z0
 _COMPUTING = re.compile(r"(?:math|numpy)\.(?!random\.)|builtins\.(?!id$|hash$|input$|open$|print$)")
 _DEPTH = 8
 #: Of a parameter of a function with more calls, nothing is found out.
-_MANY_CALLS = 24
+_MANY_CALLS = 40
 
 
 class ConstantValues:
@@ -78,12 +79,17 @@ class ConstantValues:
         return isinstance(node, cst.Attribute) and self._is_constant_attribute(node, depth)
 
     def _is_constant_item(self, node: cst.Subscript, depth: int) -> bool:
-        """``self.scales["x"]``, or ``self.sizes[i]`` in a loop over numbers that runs at every step.
+        """``self.scales["x"]``, ``self.betas[1:]``, or ``self.sizes[i]`` in a loop over numbers at every step.
 
         These are the same numbers in each of its runs.
         """
         index = node.slice[0].slice if len(node.slice) == 1 else None
-        if not isinstance(index, cst.Index) or not isinstance(node.value, (cst.Name, cst.Attribute)):
+        if not isinstance(node.value, (cst.Name, cst.Attribute)):
+            return False
+        if isinstance(index, cst.Slice):
+            bounds = (item for item in (index.lower, index.upper, index.step) if item is not None)
+            return all(self.is_constant(item, depth - 1) for item in (node.value, *bounds))
+        if not isinstance(index, cst.Index):
             return False
         counts = isinstance(index.value, (cst.Integer, cst.SimpleString)) or self._is_counter(index.value)
         return counts and self.is_constant(node.value, depth - 1)
@@ -119,18 +125,36 @@ class ConstantValues:
         param = self._module.names.parameter(node, rebound=True)
         if param is not None and any(item.node is param for item in reached):
             return self._is_constant_parameter(param, reached, depth - 1)
-        if (
-            len(reached) != 1
-            or reached[0].kind is not BindingKind.ASSIGN
-            or reached[0].path
-            or reached[0].value is None
-        ):
+        if len(reached) != 1 or reached[0].kind is not BindingKind.ASSIGN or reached[0].value is None:
             return False
+        if reached[0].path:
+            return self._is_chosen(reached[0].value, reached[0].path, depth - 1)
         home = self._module.names.home_of(node)
         changed = home is None or (len(home.bindings[node.value]) > 1 and self._tree.function_of(node) is None)
         if changed or (isinstance(reached[0].value, (cst.List, cst.Tuple)) and self._is_filled(node.value)):
             return False
         return self._is_kept_array(node, reached[0].value) or self.is_constant(reached[0].value, depth - 1)
+
+    def _is_chosen(self, value: cst.BaseExpression, path: tuple[int, ...], depth: int) -> bool:
+        """Whether a setting selects one of several tuples, and what is unpacked of each is a constant.
+
+        ``low, high = {"small": (a, b), "large": (c, d)}[self.kind]``.
+        """
+        key = index_of(value) if isinstance(value, cst.Subscript) else None
+        if not isinstance(value, cst.Subscript) or not isinstance(value.value, cst.Dict):
+            return False
+        taken = [unpacked(item.value, path) for item in value.value.elements if isinstance(item, cst.DictElement)]
+        is_setting = key is not None and is_attribute_of_self(key) and self._owner_sets_once(key)
+        return (
+            is_setting
+            and len(taken) == len(value.value.elements)
+            and all(item is not None and self.is_constant(item, depth) for item in taken)
+        )
+
+    def _owner_sets_once(self, attribute: cst.Attribute) -> bool:
+        """Whether only constructors set an attribute of ``self``."""
+        stored = self._module.fact(Stores).attributes.get(attribute.attr.value, ())
+        return bool(stored) and all(self._is_constructing(place) for _, _, place in stored)
 
     def _is_constant_parameter(self, param: cst.Param, reached: list[Binding], depth: int) -> bool:
         """Whether every call of a function gives a parameter a constant, or None if that is replaced by one."""
@@ -139,7 +163,8 @@ class ConstantValues:
         if function is None or not all(self._replaces_none(item, param, function, depth) for item in others):
             return False
         calls = self._module.callers(function).calls
-        if not 0 < len(calls) <= _MANY_CALLS or self._is_filled(param.name.value):
+        filled = self._module.fact(Stores).containers.get(param.name.value, ())
+        if not 0 < len(calls) <= _MANY_CALLS or any(self._tree.within(place, function) for _, _, place in filled):
             return False
         if param.star or any(item.star for call in calls for item in call.args):
             return False

@@ -41,6 +41,9 @@ _SET = re.compile(rf"\b[^=\n]{{0,40}}=\s*({_LITERAL}[^\n]*)")
 _EMPTY = re.compile(r"\[\]|\(\)|list\(\)")
 #: The beginning of a line that binds a name.
 _BOUND = re.compile(r"[ \t]*(\w+) *=(?!=)")
+#: The head of a function, up to its parameters, and one of these.
+_FUNCTION = re.compile(r"def (\w+)\(")
+_PARAMETER = re.compile(r"\s*(\w+)")
 _TYPE = 24  #: characters of ``cuda.FloatTensor(``
 _NEAR = 1000  #: characters between a factory and the move of what it makes
 _ARGUMENTS = 600  #: characters of the arguments of a factory
@@ -65,7 +68,30 @@ def _is_uploaded(text: str, start: int) -> bool:
     given = text[start : start + _ARGUMENTS if end is None else end]
     of_cuda = "cuda." in text[max(0, start - _TYPE) : start]
     moved = of_cuda or "device" in given or (end is not None and _MOVED.match(text, end + 1) is not None)
-    return (moved or _is_moved_later(text, start)) and _may_be_constant(text, _first(given))
+    data = _split(given)[0]
+    is_copied = moved or _is_moved_later(text, start)
+    return is_copied and (_may_be_constant(text, data) or _may_be_given_constant(text, start, data.strip()))
+
+
+def _may_be_given_constant(text: str, place: int, name: str) -> bool:
+    """Whether the data is a parameter of the function around a place, and a call passes what may be a constant."""
+    found = _FUNCTION.match(text, text.rfind("def ", 0, place))
+    end = closing_bracket(text, found.end(), _ARGUMENTS) if found is not None and name.isidentifier() else None
+    if found is None or end is None:
+        return False
+    params = [_PARAMETER.match(item) for item in _split(text[found.end() : end])]
+    names = [item[1] for item in params if item is not None and item[1] not in ("self", "cls")]
+    if name not in names:
+        return False
+    for at in places(text, f"{found[1]}("):
+        start = at + len(found[1]) + 1
+        end = closing_bracket(text, start, _ARGUMENTS)
+        given = _split(text[start:end]) if end is not None and start != found.end() else []
+        behind_name = [item.partition("=")[2] for item in given if item.partition("=")[0].strip() == name]
+        passed = (behind_name or given[names.index(name) :])[:1]
+        if any(_may_be_constant(text, item) for item in passed if item.strip()):
+            return True
+    return False
 
 
 def _is_moved_later(text: str, start: int) -> bool:
@@ -112,11 +138,11 @@ def _begins_statement(text: str, at: int) -> bool:
     return not before or before.startswith("def ") or before.endswith((";", ":", "="))
 
 
-def _first(given: str) -> str:
-    """The first of some arguments."""
-    depth = 0
+def _split(given: str) -> list[str]:
+    """Some arguments, each as it is written."""
+    depth, ends = 0, [-1]
     for found in _PART.finditer(given):
         if found[0] == "," and depth == 0:
-            return given[: found.start()]
+            ends.append(found.start())
         depth += {",": 0}.get(found[0], 1 if found[0] in "([{" else -1)
-    return given
+    return [given[start + 1 : end] for start, end in zip(ends, [*ends[1:], len(given)], strict=True)]
