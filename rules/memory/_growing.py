@@ -105,7 +105,9 @@ class Growing:
             if self._module.name_of(call.func) not in _CATS or not isinstance(statement, cst.Assign):
                 continue
             other = dotted_name(statement.targets[0].target)
-            if other is None or other == name or not any(self._is_made_of(it, added) for it in self._added(call, other)):
+            if other is None or other == name:
+                continue
+            if not any(self._is_made_of(item, added) for item in self._added(call, other)):
                 continue
             uses = self._places(other, statement)
             if any(self._tree.within(use, loop.node) and not self._tree.within(use, statement) for use in uses):

@@ -86,7 +86,7 @@ class Exclusions:
         )
 
     def _evaluates_in_step(self, method: cst.FunctionDef) -> bool:
-        """Whether a method is a training step, which no code runs under ``no_grad``, and puts a network into evaluation.
+        """Whether a method is a training step, which no code runs under ``no_grad``, and calls ``eval()``.
 
         It is that of a trainer that is a network itself.
         """

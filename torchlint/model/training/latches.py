@@ -35,12 +35,11 @@ def _sets(tree: Tree, test: cst.BaseExpression, *, runs_if_true: bool, block: Se
         return False
     last = "False" if asked else "True"
     stores = [item.node for item in tree.scopes[owner].attributes.get(last_name(test), ()) if _is(item.value, last)]
-    methods = {function.name.value for item in stores if isinstance(function := tree.function_of(item), cst.FunctionDef)}
+    functions = [tree.function_of(item) for item in stores]
+    methods = {function.name.value for function in functions if isinstance(function, cst.FunctionDef)}
     return any(
         any(tree.within(store, statement) for store in stores)
-        or any(
-            is_attribute_of_self(call.func) and last_name(call.func) in methods for call in tree.calls_in(statement)
-        )
+        or any(is_attribute_of_self(call.func) and last_name(call.func) in methods for call in tree.calls_in(statement))
         for statement in (block if stores else ())
     )
 
