@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -46,6 +47,8 @@ _TRAINED = re.compile(r"\.requires_grad\b|\.grad\b.* None$")
 _IS_NONE = re.compile(r"^[\w.]+ is None$")
 #: How many calls lie between a step and a collective operation.
 _DEPTH = 2
+#: How many assignments a value is followed through to a condition.
+_NAMES = 5
 _MAX_CALLERS = 24  #: callers of a function that are asked for the parameters that they pass
 
 
@@ -284,15 +287,31 @@ class Collectives:
         """Whether ``node`` is part of a condition, or of what a name is assigned that is part of one."""
         if is_tested(self._tree, node):
             return True
+        if any(is_tested(self._tree, use) for use in self._uses_of_assigned(node)):
+            return True
+        loops = self._module.fact(Loops).around(node)
+        return bool(loops) and self._decides_in(loops[0].node, node)
+
+    def _decides_in(self, loop: cst.CSTNode, node: cst.CSTNode) -> bool:
+        """Whether a condition in ``loop`` depends on ``node`` by several names: ``value = sum(reduced).item()``."""
+        waiting, seen = deque([(node, _NAMES)]), {node}
+        while waiting:
+            current, depth = waiting.popleft()
+            if is_tested(self._tree, current):
+                return True
+            for use in self._uses_of_assigned(current) if depth > 0 else ():
+                if isinstance(use, cst.Name) and use not in seen and self._tree.within(use, loop):
+                    seen.add(use)
+                    waiting.append((use, depth - 1))
+        return False
+
+    def _uses_of_assigned(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+        """The uses of what is assigned a value with ``node`` in it."""
         statement = self._tree.statement_of(node)
-        if not isinstance(statement, cst.Assign):
-            return False
-        return any(
-            is_tested(self._tree, use)
-            for item in statement.targets
-            for target in _targets(item.target)
-            for use in self._uses(target)
-        )
+        if isinstance(statement, cst.Assign) and self._tree.within(node, statement.value):
+            for item in statement.targets:
+                for target in _targets(item.target):
+                    yield from self._uses(target)
 
     def _uses(self, target: cst.BaseExpression) -> Sequence[cst.CSTNode]:
         """The uses of a variable, or of an attribute of this name: ``self.losses``."""

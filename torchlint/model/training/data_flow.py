@@ -272,7 +272,7 @@ class DataFlow(ForestFact):
         """What is put into containers, or containers in these: ``losses.append(x)``, ``losses["a"]["b"] = x``."""
         found: dict[str, list[tuple[cst.BaseExpression, Scope]]] = {}
         for call in self._tree.calls_named(*_FILLING):
-            if isinstance(call.func, cst.Attribute) and call.args:
+            if isinstance(call.func, cst.Attribute) and call.args and not self._is_of_meter(call):
                 text = dotted_name(_outermost(call.func.value))
                 if text is not None:
                     items = found.setdefault(text, [])
@@ -283,6 +283,12 @@ class DataFlow(ForestFact):
                 if text is not None:
                     found.setdefault(text, []).append((value, self._tree.scope_of(statement)))
         return found
+
+    def _is_of_meter(self, call: cst.Call) -> bool:
+        """Whether ``meters.update(loss=loss)`` runs a method of the program: no dict, it decides where values go."""
+        return all(item.keyword is not None or item.star == "**" for item in call.args) and bool(
+            self._dispatch.functions(call)
+        )
 
 
 def _element(value: cst.BaseExpression, path: tuple[int, ...]) -> Item:
