@@ -8,7 +8,7 @@ from functools import lru_cache
 from torchlint.source.lexemes import behind, is_in_name
 
 #: A constructor, and what its argument begins with. A pattern that begins with a literal is quick.
-_LIST = re.compile(r"ensor\((?:(?<!\wtensor\()(?<=tensor\()|(?<=as_tensor\()|(?<=Tensor\())\s*([\[(]|\w+\s*[,)])")
+_LIST = re.compile(r"ensor\((?:(?<!\wtensor\()(?<=tensor\()|(?<=as_tensor\()|(?<=Tensor\())\s*(\(?\[|\(|\w+\s*[,)])")
 _ARRAY = re.compile(r"\b(?:np|numpy|cv2|librosa)\.[a-z]\w*\(|\.numpy\(\)|\.(?:row|col)\b")
 _ELEMENT = re.compile(r"\s*[^\n,\[\]]{0,120}")
 #: A list that is filled: `rows.append(`, `rows = [`.
@@ -38,7 +38,7 @@ def builds_from_arrays(text: str) -> bool:
     names: set[str] = set()
     for found in _LIST.finditer(text):
         data = found[1].rstrip(" ,)\t\r\n")
-        if data not in ("[", "("):
+        if data[-1] not in "[(":
             names.add(data)
         elif _is_array(text, found.end()):
             return True

@@ -12,7 +12,7 @@ from torchlint.model.module import Module
 from torchlint.model.program.stores import Stores
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.binding_kinds import BindingKind
-from torchlint.model.syntax.dotted import called_name
+from torchlint.model.syntax.dotted import called_name, index_of
 from torchlint.model.syntax.scopes import Binding, unpacked
 
 from ._array_list_words import OBSERVATION
@@ -36,6 +36,8 @@ _ARRAYS |= {f"librosa.{name}" for name in ("amplitude_to_db", "power_to_db", "st
 _ARRAYS |= {f"librosa.feature.{name}" for name in ("melspectrogram", "mfcc")}
 #: Methods of an array that give an array of one dimension or more.
 _METHODS = frozenset("astype copy flatten ravel repeat reshape swapaxes transpose".split())
+#: How a file of arrays gets its name.
+_OPENED = (BindingKind.ASSIGN, BindingKind.WITH)
 #: The maximum number of names and calls that an array is followed through.
 _DEPTH = 8
 _RETURNS = 3  #: ... of functions, that a list of observations is
@@ -221,10 +223,22 @@ class ArrayLists:
             return self._is_array(node.value, depth - 1)
         if isinstance(node, cst.Subscript):
             is_sliced = any(isinstance(item.slice, cst.Slice) for item in node.slice)
-            return is_sliced and self._is_array(node.value, depth - 1)
+            return self._is_array(node.value, depth - 1) if is_sliced else self._is_of_file(node)
         if not isinstance(node, cst.Call):
             return False
         return self._makes(node) or self._is_changed_array(node, depth) or self._returns_array(node, (), depth - 1)
+
+    def _is_of_file(self, item: cst.Subscript) -> bool:
+        """Whether ``item`` is an array of a file of NumPy: ``np.load("points.npz")["points"]``."""
+        file: cst.CSTNode | None = item.value
+        if isinstance(file, cst.Name):
+            bound = self._module.values.reaching.only(file)
+            file = bound.value if bound is not None and not bound.path and bound.kind in _OPENED else None
+        return (
+            isinstance(index_of(item), cst.SimpleString)
+            and isinstance(file, cst.Call)
+            and self._module.name_of(file.func) == "numpy.load"
+        )
 
     def _is_changed_array(self, call: cst.Call, depth: int) -> bool:
         """``image.transpose([2, 0, 1])``, ``np.array(image)[..., :3].copy()``."""

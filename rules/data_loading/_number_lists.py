@@ -60,6 +60,10 @@ class NumberLists(ArrayLists):
         dtype = keyword(call, "dtype") or (call.args[0].value if call.args else None)
         return dtype is not None and self._is_type_of_numbers(dtype)
 
+    def _is_of_file(self, item: cst.Subscript) -> bool:
+        """A file may contain arrays of other types."""
+        return False
+
     def _dtype(self, call: cst.Call, name: str) -> cst.BaseExpression | None:
         given = keyword(call, "dtype")
         place = _TYPE_AT.get(name, len(call.args))

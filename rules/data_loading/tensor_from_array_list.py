@@ -23,9 +23,9 @@ class TensorFromArrayList(Rule):
     Flags `torch.tensor(arrays)`, `torch.as_tensor(arrays)` and `torch.FloatTensor(arrays)` where `arrays` is a list of
     NumPy arrays for certain: a list or comprehension of calls such as `np.stack(...)`, `cv2.resize(...)`,
     `x.cpu().numpy()`, `distribution.sample().numpy()` and functions of the program that return such an array, alone or
-    in a tuple; also slices of such arrays (`image[..., :3]`), other forms of them (`image.transpose(2, 0, 1)`) and
-    arithmetic with them; also if it is built by `append` in the same function; or the indices `[coo.row, coo.col]` of a
-    sparse matrix of SciPy.
+    in a tuple; also arrays of a file (`np.load("points.npz")["points"]`), slices of such arrays (`image[..., :3]`),
+    other forms of them (`image.transpose(2, 0, 1)`) and arithmetic with them; also if it is built by `append` in the
+    same function; or the indices `[coo.row, coo.col]` of a sparse matrix of SciPy.
     Observations of gym environments are arrays as well, if the program reads the shape of `observation_space`, or makes
     an environment like `CartPole-v1`: those of a batch by their names, next to actions or rewards
     (`states, actions, rewards = zip(*batch)`, `[t.state for t in batch]`, `states.append(state)`), and a single one

@@ -101,7 +101,7 @@ class RowWrites:
         """Whether a statement writes a row, or a part of it, that the loop counts.
 
         ``out[i] = f(x[i])``, ``out[start + i] = x[places[i]]``, ``out[i, labels[i]] = 1``,
-        ``mask[i, : lengths[i]] = value``, ``out[i] = row``.
+        ``mask[i, : lengths[i]] = value``, ``out[i] = row``; also sums by group, ``sums[labels[i]] += x[i]``.
         """
         base, indices = flattened(target)
         levels = [self._values.index_level(part, body.names) for part in indices]
@@ -114,9 +114,11 @@ class RowWrites:
         is_variable = isinstance(row.value, cst.Name) and row.value.value in body.variables
         if is_variable and not others and self._selects(statement, target, body.variables):
             return True
+        value = self._values.level(statement.value, body.names)
+        if all(levels[place] is Level.ROW and isinstance(indices[place], cst.Index) for place in varying):
+            return _adds(statement) and not may_be_channels(before) and value in (Level.ROW, Level.FIXED)
         if may_be_channels(before) or not self._counts(row.value, body):
             return False
-        value = self._values.level(statement.value, body.names)
         if any(isinstance(indices[place], cst.Slice) for place in others):  # each row up to a length of its own
             is_filled = value is Level.FIXED or self._is_row_of_one_number(statement.value)
             return len(others) == 1 and (is_filled or self._copies_part(statement.value, target))
@@ -177,6 +179,11 @@ class RowWrites:
             return False
         places = [[self._module.code(item) for item in node.slice] for node in (target, value)]
         return places[0] == places[1]
+
+
+def _adds(statement: cst.Assign | cst.AugAssign) -> bool:
+    """Whether a statement may write one place several times, in any order."""
+    return isinstance(statement, cst.AugAssign) and isinstance(statement.operator, (cst.AddAssign, cst.SubtractAssign))
 
 
 def _target_of(statement: cst.Assign | cst.AugAssign) -> cst.BaseExpression:

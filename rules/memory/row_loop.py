@@ -30,7 +30,8 @@ class RowLoop(Rule):
       `out[k, place] = x[k, place]`, the same items of another tensor; the indices may have names;
     - `out[:, i] = x[:, j]` in `for i, j in enumerate(index)`, rows or columns that an index selects;
     - `out[i].index_add_(0, index[i], source[i])`, and `scatter_` and the like;
-    - `matrix[t, p] += 1` over the elements of one tensor or of several (`zip(targets.view(-1), guesses.view(-1))`).
+    - `matrix[t, p] += 1` over the elements of one tensor or of several (`zip(targets.view(-1), guesses.view(-1))`);
+    - `sums[labels[i]] += x[i]`, which adds each row to the one that a tensor names.
 
     The writes may be under conditions of a row: `if last[i] == end: scores[i] = -1e20`. Also flags rows that are
     computed one by one and joined: `torch.stack([x[i] / n[i] for i in range(size)])`,
@@ -65,9 +66,9 @@ class RowLoop(Rule):
     matrix += torch.bincount(pairs, minlength=classes**2).view(classes, classes)
     ```
     Conditions of a row are `torch.where`, or an index: `scores[last == end] = -1e20`. One item of each row is
-    `out.scatter_(1, labels[:, None], 1)`. Selected columns are `x[:, index]`. Windows of rows are one
-    `x.gather(2, index)` of `start[:, None] + torch.arange(size)`. Rows that `index_add_` writes are one
-    `out.scatter_add_(1, index, source)`.
+    `out.scatter_(1, labels[:, None], 1)`, and sums by label are `sums.index_add_(0, labels, x)`. Selected columns are
+    `x[:, index]`. Windows of rows are one `x.gather(2, index)` of `start[:, None] + torch.arange(size)`. Rows that
+    `index_add_` writes are one `out.scatter_add_(1, index, source)`.
 
     For rows, apply the function to the whole tensor, with `dim=` where it reduces; `torch.vmap` does this for a
     function of one row.
