@@ -40,6 +40,8 @@ _CALL_DEPTH = 4
 _MAX_CALLERS = 24
 #: How many calls lie between a `forward` and the code that it runs, and how many callers a function of it may have.
 _FORWARD_DEPTH = 3
+#: ... where what is repeated is the same each time.
+_INVARIANT_DEPTH = 4
 _MAX_CALLERS_OF_HELPER = 40
 #: Methods of a network that are run once per batch.
 _FORWARDS = frozenset({"forward", "training_step", "validation_step", "test_step", "predict_step"})
@@ -290,7 +292,7 @@ class StepPlaces(ForestFact):
 
     def per_batch(self, node: cst.CSTNode) -> StepPlace | None:
         """What runs ``node`` once per batch: what repeats it, or else a step; not by a constructor that a step runs."""
-        found = self.repeating(node) or self.of(node) or self._wrapping(node) or self._sampling(node)
+        found = self._repeating(node, _INVARIANT_DEPTH) or self.of(node) or self._wrapping(node) or self._sampling(node)
         sets_up = self._forest.fact(Purposes).is_constructor
         places = (node, *found.calls) if found is not None else ()
         functions = filter(None, map(self._forest.function_of, places))
