@@ -13,7 +13,7 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.names import Names
 from torchlint.model.semantics.parsers import default_of_field
 from torchlint.model.semantics.records import Records
-from torchlint.model.semantics.value import UNKNOWN, Value, join
+from torchlint.model.semantics.value import UNKNOWN, Device, Value, join, named_device
 from torchlint.model.syntax.calls import keyword
 from torchlint.model.syntax.tree import Tree
 
@@ -47,7 +47,7 @@ class Fields:
         place = field_names(self._tree, self._classes, owner).index(name)
         found: list[Value] = []
         for call in base.origins:
-            if not isinstance(call, cst.Call) or any(item.star for item in call.args):
+            if not isinstance(call, cst.Call) or not _passes_all(call):
                 return UNKNOWN
             positional = [item.value for item in call.args if item.keyword is None]
             passed = keyword(call, name) or (positional[place] if place < len(positional) else None)
@@ -57,6 +57,17 @@ class Fields:
         if certain and name not in self._values.records.stores:
             return value
         return replace(value, sure=False)  # a base class or `config.data = ...` may set it, too
+
+    def replaceable(self, base: Value, name: str, value: Value) -> Value:
+        """``value``, the default of the field ``name``, for an object that nothing seen made, or that is filled.
+
+        Its maker, such as a parser of options, may name another device than the CPU: the default is not certain.
+        """
+        owner = base.definition
+        if named_device(value) is not Device.CPU or not isinstance(owner, cst.ClassDef):
+            return value
+        is_made = bool(base.origins) and all(map(_passes_all, base.origins))
+        return replace(value, sure=False) if not is_made and self._is_field(owner, name) else value
 
     def _is_field(self, owner: cst.ClassDef, name: str) -> bool:
         """Whether ``name`` is annotated in the class, and no method sets it."""
@@ -79,6 +90,11 @@ class Fields:
         if made.kind is not Kind.CLASS or not isinstance(made.definition, cst.ClassDef):
             return UNKNOWN
         return replace(self._values.instance(made.definition), origins=frozenset({node}))
+
+
+def _passes_all(made: cst.CSTNode) -> bool:
+    """Whether it is a call that unpacks nothing."""
+    return isinstance(made, cst.Call) and not any(item.star for item in made.args)
 
 
 def field_names(tree: Tree, classes: Classes, definition: cst.ClassDef) -> list[str]:

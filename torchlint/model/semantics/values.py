@@ -242,7 +242,7 @@ class Values:
         if base.definition is not None and base.kind is not Kind.FUNCTION:
             found = self._fields.given(base, attr) or self._class_attribute(base.definition, attr, base.origins)
             if found is not None:
-                return found
+                return self._fields.replaceable(base, attr, found)
             if base.kind is Kind.MODULE and attr == "module":
                 return base
         held = [self._class_attribute(item, attr) for item in self._definitions.classes_of(base, self, node.value)]
