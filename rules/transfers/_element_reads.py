@@ -85,11 +85,12 @@ class ElementReads:
                 yield found
 
     def _is_once(self, loop: cst.CSTNode) -> bool:
-        """Whether only constructors run the loop, or the top level of a file, and nothing repeats it there."""
+        """Whether only constructors or tests run the loop, or the top level of a file, and nothing repeats it there."""
         function = self._module.function_of(loop)
         if function is None:
             return not self._module.fact(Loops).around(loop)
-        return self._module.fact(Purposes).is_for_constructors(function)
+        purposes = self._module.fact(Purposes)
+        return purposes.is_for_constructors(function) or purposes.is_for_tests(loop)
 
     def _is_set(self, read: ElementRead) -> bool:
         """Whether an iteration sets elements of the tensor, so that they cannot be read before: ``best[i] = x``."""
@@ -281,12 +282,15 @@ class ElementReads:
     def _is_field(self, node: cst.BaseExpression, loop: cst.CSTNode | None) -> bool:
         """Whether ``node`` is an attribute of an object, and a loop that reads its elements iterates over a tensor.
 
-        ``results.scores`` of ``for i in torch.argsort(results.scores): results.scores[i].item()``.
+        ``results.scores`` of ``for i in torch.argsort(results.scores): results.scores[i].item()``. Or the loop counts,
+        and the program stores nothing but tensors under the name of the attribute.
         """
         if not isinstance(node, cst.Attribute) or not isinstance(node.value, cst.Name) or node.value.value == "self":
             return False
         if not isinstance(loop, cst.For) or self._is_on_host(loop.iter):
             return False
+        if isinstance(loop.iter, cst.Call) and self._is_counting(loop.iter):
+            return self._tensors.is_stored(node.attr.value)
         return self._tensors.is_tensor(loop.iter, has_items=True)
 
     def _is_counting(self, call: cst.Call) -> bool:

@@ -6,6 +6,7 @@ import libcst as cst
 
 from torchlint.model.module import Module
 from torchlint.model.program.dispatch import Dispatch
+from torchlint.model.program.stores import Stores
 from torchlint.model.program.tensor_forms import TensorForms
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Device, Role
@@ -18,6 +19,7 @@ from torchlint.model.tensors.placement import Placement
 from torchlint.model.training.networks import Networks
 
 from ._exits import leaves_device
+from ._host_tensors import HostTensors
 
 #: Functions and methods that give tuples, at least without further arguments.
 _TUPLES = frozenset({"unbind", "split", "chunk", "tensor_split", "meshgrid", "where", "nonzero", "broadcast_tensors"})
@@ -58,6 +60,16 @@ class ElementTensors:
         return self._module.fact(TensorForms).is_tensor(
             node, lambda name: name is not node and self._has_methods_of_tensor(name)
         )
+
+    def is_stored(self, name: str) -> bool:
+        """Whether all that the program gives attributes of this name are tensors, none of them made on the host."""
+        tree, forms = self._tree, self._module.fact(TensorForms)
+        values = [value for _, value, _ in self._module.fact(Stores).attributes.get(name, ())]
+        values += [item.value for item in tree.keywords.get(name, ())]
+        if not values or any(name in tree.scopes[owner].bindings for owner in tree.classes):
+            return False  # a field, or a method
+        on_host = self._module.fact(HostTensors).is_on_host
+        return all(forms.is_tensor(value) and not on_host(value) for value in values)
 
     def _is_given(self, node: cst.BaseExpression, depth: int, *, has_items: bool) -> bool:
         """Whether ``node`` is a parameter for which calls pass a tensor; parts of a batch must have been moved.

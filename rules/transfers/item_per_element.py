@@ -30,12 +30,14 @@ class ItemPerElement(Rule):
     one tensor, by how it is made, passed or used (`tensor.size()`, `tensor.device`), or is a row of something that a
     training step computes on, and is the same in all iterations. It may be an attribute of `self` that the loop does
     not set: `self.losses[i].item()`. Or it is an attribute of another object, and the loop iterates over a tensor of
-    indices: `results.scores[i].item()` in `for i in torch.argsort(results.scores):`. Several reads of one tensor, or of
-    attributes of one object, in one loop are one finding.
+    indices: `results.scores[i].item()` in `for i in torch.argsort(results.scores):`, or over `range(len(results))` if
+    all that the program stores as `scores` are tensors. Several reads of one tensor, or of attributes of one object, in
+    one loop are one finding.
 
     Not reported: loops over a tensor that is seen to be on the CPU, lists of tensors, tensors that an iteration makes,
-    reads under a test of the type, constructors and functions that only constructors call, loops that a script runs
-    once, and `torch.linspace(...)`, by which networks choose the drop rates of their layers.
+    reads under a test of the type, constructors and functions that only constructors call, tests next to the code that
+    they test and functions that only these call, loops that a script runs once, and `torch.linspace(...)`, by which
+    networks choose the drop rates of their layers.
 
     ## Why it is slow
     Each iteration makes a tensor for one element, through the dispatcher, and copies one number. On a GPU each copy

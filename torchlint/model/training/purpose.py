@@ -51,6 +51,7 @@ class Purposes(ForestFact):
         self._dead: dict[cst.CSTNode, list[cst.FunctionDef]] = {}
         self._dead_spans: dict[cst.CSTNode, list[tuple[int, int]]] = {}
         self._files: dict[cst.CSTNode, Purpose] = {}
+        self._for_tests: CyclicMemo[cst.FunctionDef, bool] = CyclicMemo(False)
         self._own_tests: CyclicMemo[cst.FunctionDef, bool] = CyclicMemo(False)
         self._trying: dict[cst.CSTNode, bool] = {}  #: by root of a file whether its main guard tries out networks
 
@@ -149,6 +150,22 @@ class Purposes(ForestFact):
             self._trying[root] = self._tries_out(root)
         return self._trying[root]
 
+    def is_for_tests(self, node: cst.CSTNode) -> bool:
+        """Whether ``node`` is in a test next to the code that it tests, or in a function that only such tests call."""
+        functions = list(self._forest.functions_around(node))
+        return bool(functions) and self._for_tests.get(functions[-1], self._is_only_for_tests)
+
+    def _is_only_for_tests(self, function: cst.FunctionDef) -> bool:
+        others = [call for call in self._forest.callers(function).calls if not self.is_test(call)]
+        if all(self._tree.function_of(call) is None and self._forest.is_in_guard(call) for call in others):
+            is_named = function.name.value.startswith("test_") and not any(parameters_of(function))
+            return is_named and not self._is_script_file(self._tree.root_of(function))
+        return all(map(self.is_for_tests, others))
+
+    def _is_script_file(self, root: cst.CSTNode) -> bool:
+        """Whether a file does what only a script does: a function ``test_model()`` of one evaluates a network."""
+        return any(map(self._is_of_script, self._tree.calls_in(root)))
+
     def _tries_out(self, root: cst.CSTNode) -> bool:
         """Whether a file defines networks, and does nothing else that a script does."""
         defines = any(
@@ -156,7 +173,7 @@ class Purposes(ForestFact):
             for item in self._tree.classes
             if self._tree.within(item, root)
         )
-        return defines and not any(map(self._is_of_script, self._tree.calls_in(root)))
+        return defines and not self._is_script_file(root)
 
     def _is_own_test(self, function: cst.FunctionDef) -> bool:
         name = function.name.value
