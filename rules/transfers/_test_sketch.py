@@ -77,6 +77,9 @@ def _parts(test: ast.expr) -> Iterator[ast.expr]:
             yield from _parts(part)
     elif isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         yield from _parts(test.operand)
+    elif isinstance(test, ast.Call) and len(test.args) == 1 and called_name(test) in ("any", "all"):
+        given = test.args[0]
+        yield from _parts(given.elt) if isinstance(given, (ast.GeneratorExp, ast.ListComp)) else (test,)
     else:
         yield test
 

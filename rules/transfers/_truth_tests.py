@@ -92,7 +92,8 @@ class TruthTests:
     def _parts(self, test: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
         """What ``test`` evaluates every time; behind ``and`` what follows a question for a type, or for training.
 
-        Behind ``or`` nothing that follows a flag: ``queue_is_full or torch.all(queue == 0)``.
+        Behind ``or`` nothing that follows a flag: ``queue_is_full or torch.all(queue == 0)``. Of ``any(...)`` what it
+        asks for each item: ``any(p.grad.isnan().any() for p in parameters)``.
         """
         if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
             yield from self._parts(test.expression)
@@ -101,8 +102,19 @@ class TruthTests:
             is_or = isinstance(test.operator, cst.Or)
             if not _is_flag(test.left) if is_or else self._is_true_of_tensors(test.left):
                 yield from self._parts(test.right)
+        elif (item := self._asked_of_items(test)) is not None:
+            yield from self._parts(item)
         else:
             yield test
+
+    def _asked_of_items(self, test: cst.BaseExpression) -> cst.BaseExpression | None:
+        """``x > 0`` of ``all(x > 0 for x in sizes)`` or ``any([x > 0 for x in sizes])``, functions of Python."""
+        if not isinstance(test, cst.Call) or len(test.args) != 1:
+            return None
+        given = test.args[0].value
+        if not isinstance(given, (cst.GeneratorExp, cst.ListComp)):
+            return None
+        return given.elt if self._module.name_of(test.func) in ("builtins.any", "builtins.all") else None
 
     def _is_true_of_tensors(self, test: cst.BaseExpression) -> bool:
         """``x is not None``, ``isinstance(x, torch.Tensor)``; ``self.training``, as a training step runs it."""

@@ -22,12 +22,14 @@ class TensorTruthTest(Rule):
     the network, the loss or the gradients of a training step gave: `if torch.isnan(loss):`, `if mask.sum() > 0:`,
     `assert (x >= 0).all()`, `if n:` after `n = mask.sum()`, `if norm > 10:` for the norm that `clip_grad_norm_`
     returned, `[i for i in range(len(labels)) if labels.data[i] != -1]`; or an item of such a tensor:
-    `for label in torch.unique(predicted):`, then `if label == 255:`. The test may be in the training loop, in the
-    `step` of an optimizer, or in a function or a `forward` that the step calls, also in another file. In a `forward`
-    that records gradients, its inputs count as well, and so do buffers of the network and what is computed from them:
-    `if not self.is_initialized:`, also with `.item()`, `if torch.any(self.cluster_size < 2):`. Its callers may be
-    unknown, as those in the `Trainer` of transformers, or train it on all data at once, in one step per epoch. A test
-    at every second step (`if step % 2 == 0:`) is flagged too.
+    `for label in torch.unique(predicted):`, then `if label == 255:`. So is what `any(...)` and `all(...)` of Python ask
+    for each item: `if any(p.grad.isnan().any() for p in parameters):`. The test may be in the training loop, in the
+    `step` of an optimizer, in a function that clips gradients and whose callers are unknown, or in a function or a
+    `forward` that the step calls, also in another file. In a `forward` that records gradients, its inputs count as
+    well, and so do buffers of the network and what is computed from them: `if not self.is_initialized:`, also with
+    `.item()`, `if torch.any(self.cluster_size < 2):`. Its callers may be unknown, as those in the `Trainer` of
+    transformers, or train it on all data at once, in one step per epoch. A test at every second step
+    (`if step % 2 == 0:`) is flagged too.
 
     Not reported: tests at fewer steps, in evaluation mode, in validation loops and in exception handlers; tests of
     shapes, of `None` and of numbers that were already copied to the host (`loss.item() > limit`, see

@@ -23,6 +23,8 @@ _IN_PLACE = frozenset(
 )
 #: Methods that give several tensors, and that no other object has.
 _ONLY_OF_TENSORS = frozenset({"topk", "kthvalue"})
+#: Methods that only tensors have, where they get no argument: other libraries have functions for them.
+_ASKING = frozenset({"isfinite", "isinf", "isnan"})
 #: Methods, and attributes, that neither arrays nor lists have: the size of an array is a number.
 _MEMBERS_OF_TENSORS = (
     frozenset(
@@ -149,7 +151,7 @@ class TensorForms(ForestFact):
             return False
         if func.attr.value in _DRAWING and self.is_distribution(func.value):
             return True
-        if func.attr.value in MAKING or func.attr.value in _IN_PLACE:
+        if func.attr.value in MAKING or func.attr.value in _IN_PLACE or (func.attr.value in _ASKING and not call.args):
             return True
         if func.attr.value not in METHODS | _COMPUTING:
             return False

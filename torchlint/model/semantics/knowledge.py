@@ -139,8 +139,9 @@ IN_MEMORY_DATASETS = frozenset({"torch.utils.data.TensorDataset"})
 NUMBERS = frozenset({"torch.distributed.get_rank", "torch.distributed.get_world_size", "torch.cuda.device_count"})
 #: The class of parameters, under its two names.
 PARAMETER = frozenset({"torch.nn.Parameter", "torch.nn.parameter.Parameter"})
-#: Functions that return the norm of all gradients, a tensor.
-GRADIENT_NORMS = frozenset(f"torch.nn.utils.{name}" for name in ("clip_grad_norm_", "clip_grad_norm", "get_total_norm"))
+#: Functions that limit the norm of all gradients, and those that return it, a tensor.
+GRADIENT_CLIPS = frozenset({"torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad_norm"})
+GRADIENT_NORMS = GRADIENT_CLIPS | {"torch.nn.utils.get_total_norm"}
 #: Keys of dictionaries: ``subject["scan"][torchio.DATA]``.
 KEYS = frozenset({"torchio.DATA", "torchio.AFFINE", "torchio.LOCATION"})
 #: Imports a module by a name that is known at run time only: its attributes are out of sight.

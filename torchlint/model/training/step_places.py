@@ -13,7 +13,7 @@ from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.program.device_tests import asks_for_device
 from torchlint.model.program.dispatch import Dispatch
 from torchlint.model.semantics.branches import Branches
-from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.semantics.knowledge import GRADIENT_CLIPS, Kind
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.conditions import branches
 from torchlint.model.syntax.literals import asked_for_none
@@ -108,7 +108,7 @@ class StepPlaces(ForestFact):
         function = self._forest.function_of(node)
         if function is None:
             return None
-        if self._updates(function):
+        if self._updates(function) or self._clips(function):
             return StepPlace(function, (), trains=True) if self.usually(node, function) else None
         if not self._forest.fact(Iterations).at_every_iteration(node, function):
             return None
@@ -375,6 +375,12 @@ class StepPlaces(ForestFact):
         if function.name.value == "step":
             return self._updates(function)
         return function.name.value in _FORWARDS and self._forest.values.instance(owner).kind in (Kind.MODULE, Kind.LOSS)
+
+    def _clips(self, function: cst.FunctionDef) -> bool:
+        """Whether ``function``, of which no call is seen, clips gradients: what does so runs once per step."""
+        return not self._forest.fact(Dispatch).callers(function) and any(
+            self._forest.name_of(call.func) in GRADIENT_CLIPS for call in self._forest.tree.calls_in(function.body)
+        )
 
     def _updates(self, function: cst.FunctionDef) -> bool:
         """Whether ``function`` is the `step` of an optimizer, or of a class that changes the gradients of one."""
