@@ -185,7 +185,7 @@ class ParameterValues:
         failed. Of those that functions return, if they have nothing in common, those that a test leaves.
         """
         if binding.kind is BindingKind.ASSIGN:
-            return found if found or found.shapes else self._narrowed_result(name, binding)
+            return found if found or found.shapes else self._narrowed_result(name, binding) or found
         if binding.kind is not BindingKind.PARAM or not isinstance(binding.node, cst.Param):
             return found
         kinds = self.kinds_at(name)
