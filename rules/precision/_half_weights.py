@@ -13,6 +13,7 @@ from torchlint.model.numerics.autocasts import Autocast, Autocasts
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.climbing import climb
+from torchlint.model.syntax.dotted import bare
 from torchlint.model.syntax.nodes import TRIES
 from torchlint.model.training.steps import Steps
 from torchlint.source.lexemes import code_of
@@ -54,7 +55,7 @@ class HalfWeights:
         for call in module.own_methods("half", "bfloat16", "to"):
             if not self._casts(call) or self._is_conditional(call.node):
                 continue
-            network = self._network(call)
+            network = bare(call.receiver, _SAME, (), with_arguments=True)  # of `model.cuda().half()`
             made = module.value(network).origins
             if module.value(network).kind is not Kind.MODULE or not made:
                 continue
@@ -67,13 +68,6 @@ class HalfWeights:
         if call.method == "to":
             return any(self._module.name_of(item.value) in _LOW for item in call.node.args)
         return not call.node.args
-
-    def _network(self, call: Call) -> cst.BaseExpression:
-        """``model`` of ``model.cuda().half()``."""
-        node = call.receiver
-        while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value in _SAME:
-            node = node.func.value
-        return node
 
     def _is_conditional(self, call: cst.Call) -> bool:
         return any(

@@ -144,17 +144,19 @@ class ConstantValues:
         if not isinstance(value, cst.Subscript) or not isinstance(value.value, cst.Dict):
             return False
         taken = [unpacked(item.value, path) for item in value.value.elements if isinstance(item, cst.DictElement)]
-        is_setting = key is not None and is_attribute_of_self(key) and self._owner_sets_once(key)
         return (
-            is_setting
+            key is not None
+            and is_attribute_of_self(key)
+            and key.attr.value in self._module.fact(Stores).attributes
+            and self._is_set_by_constructors(key.attr.value)
             and len(taken) == len(value.value.elements)
             and all(item is not None and self.is_constant(item, depth) for item in taken)
         )
 
-    def _owner_sets_once(self, attribute: cst.Attribute) -> bool:
-        """Whether only constructors set an attribute of ``self``."""
-        stored = self._module.fact(Stores).attributes.get(attribute.attr.value, ())
-        return bool(stored) and all(self._is_constructing(place) for _, _, place in stored)
+    def _is_set_by_constructors(self, name: str) -> bool:
+        """Whether nothing but constructors assigns attributes of this name."""
+        stored = self._module.fact(Stores).attributes.get(name, ())
+        return all(self._is_constructing(place) for _, _, place in stored)
 
     def _is_constant_parameter(self, param: cst.Param, reached: list[Binding], depth: int) -> bool:
         """Whether every call of a function gives a parameter a constant, or None if that is replaced by one."""
@@ -226,9 +228,7 @@ class ConstantValues:
         is_ignored = node.attr.value == "ignore_index" and self._module.value(node.value).kind is Kind.LOSS
         names = [node.attr.value] if is_ignored else self._path_in_options(node)
         if names:
-            stores = self._module.fact(Stores).attributes
-            stored = [place for item in names for _, _, place in stores.get(item, ())]
-            return all(map(self._is_constructing, stored)) and not any(map(self._is_added_to, names))
+            return all(map(self._is_set_by_constructors, names)) and not any(map(self._is_added_to, names))
         owner = self._owner_of(node)
         return isinstance(owner, cst.ClassDef) and self._is_set_once(owner, node.attr.value, depth)
 

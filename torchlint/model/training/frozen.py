@@ -15,7 +15,7 @@ from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.climbing import nearest
 from torchlint.model.syntax.conditions import branches
-from torchlint.model.syntax.dotted import dotted_name, last_name
+from torchlint.model.syntax.dotted import bare, dotted_name, last_name
 from torchlint.model.syntax.parameters import owner_of
 from torchlint.model.training.data_flow import DataFlow
 from torchlint.model.training.evaluation import KEEPING_MODE
@@ -59,13 +59,12 @@ class Frozen:
         on = {last_name(network) for network in self._switched[1]}
         while isinstance(model, cst.Name) and model.value not in on:
             bound = self._module.names.bindings(model)
-            made = bound[0].value if len(bound) == 1 and not bound[0].path else None
-            while isinstance(made, cst.Call) and isinstance(made.func, cst.Attribute):
-                if made.func.attr.value not in _GIVING_ITSELF:
-                    break
-                made = made.func.value
-            is_copy = isinstance(made, cst.Call) and self._module.name_of(made.func) in knowledge.COPIES
-            if not isinstance(made, cst.Call) or not is_copy or len(made.args) != 1 or made.args[0].value in found:
+            if len(bound) != 1 or bound[0].path or bound[0].value is None:
+                break
+            made = bare(bound[0].value, _GIVING_ITSELF, (), with_arguments=True)
+            if not isinstance(made, cst.Call) or self._module.name_of(made.func) not in knowledge.COPIES:
+                break
+            if len(made.args) != 1 or made.args[0].value in found:
                 break
             model = made.args[0].value
             found.append(model)

@@ -98,7 +98,7 @@ class Iterations(ForestFact):
                 if not (often or late or works or usual) and self._is_rare(above, step):
                     return False
             if isinstance(above, (cst.If, cst.IfExp)) and child is above.body:
-                if self._is_off(above.test, or_option=above.orelse is not None) or is_latched(self._tree, above, child):
+                if self._is_off(above.test, or_option=above.orelse is not None) or is_latched(self._tree, above):
                     return False
             if isinstance(above, (cst.For, cst.While)) and above is not step and self._is_other_pass(above, child):
                 return False

@@ -10,12 +10,12 @@ from torchlint.model.syntax.dotted import dotted_name, is_attribute_of_self, las
 from torchlint.model.syntax.tree import Tree
 
 
-def is_latched(tree: Tree, branch: cst.If | cst.IfExp, part: cst.CSTNode) -> bool:
-    """Whether ``part`` of ``branch`` sets the flag for which it runs: ``if not self.ready: ...; self.ready = True``.
+def is_latched(tree: Tree, branch: cst.If | cst.IfExp) -> bool:
+    """Whether the body of ``branch`` sets the flag for which it runs: ``if not self.ready: ...; self.ready = True``.
 
     It may also call a method of the object that sets it.
     """
-    return _sets(tree, branch.test, runs_if_true=part is branch.body, block=(part,))
+    return _sets(tree, branch.test, runs_if_true=True, block=(branch.body,))
 
 
 def is_latched_exit(tree: Tree, block: cst.IndentedBlock, exit_: cst.If) -> bool:
