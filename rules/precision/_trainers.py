@@ -13,6 +13,7 @@ from torchlint.model.data.lightning import Lightning
 from torchlint.model.module import Module
 from torchlint.model.numerics.sizes import Sizes
 from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.semantics.value import Value
 from torchlint.model.syntax.calls import Argument, Call
 from torchlint.model.syntax.dotted import dotted_name
 from torchlint.source.lexemes import code_of, comments_in, without_suppressions
@@ -120,9 +121,16 @@ class Trainers:
             if trainer in owner.origins:
                 return call
             named = "trainer" in (dotted_name(call.receiver) or "").lower()
-            if trainer is None and (named or owner.kind is Kind.TRAINER or owner.name.startswith("transformers.")):
+            if trainer is None and (named or owner.kind is Kind.TRAINER or self._is_of_library(owner)):
                 return call
         return None
+
+    def _is_of_library(self, owner: Value) -> bool:
+        """Whether an object is of a class of transformers, or of one derived from such a class."""
+        names = [owner.name]
+        if isinstance(owner.definition, cst.ClassDef):
+            names += self._module.definitions.base_names(owner.definition)
+        return any(name.startswith("transformers.") for name in names)
 
     def _is_tiny(self, fit: Call) -> bool:
         """Whether the network that ``fit`` trains has small layers only."""
