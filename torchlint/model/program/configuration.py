@@ -7,6 +7,7 @@ import libcst as cst
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.program.options import Options
 from torchlint.model.semantics.written import Sources
+from torchlint.model.syntax.calls import Entries
 from torchlint.model.syntax.dotted import index_of
 from torchlint.model.syntax.literals import is_constant_name
 
@@ -34,10 +35,11 @@ class Configuration(ForestFact):
         while waiting:
             held, left = waiting.pop()
             item = unconverted(self._forest, held)
-            if not is_read(item) or is_constant_name(item):
+            found = self._with_default(item) if isinstance(item, cst.Call) and left > 0 else None
+            if found is None and (not is_read(item) or is_constant_name(item)):
                 values[item] = None
                 continue
-            found = self.step(item) if left > 0 else None
+            found = found or (self.step(item) if left > 0 else None)
             if found is None:
                 return None
             complete = complete and found.complete
@@ -76,11 +78,24 @@ class Configuration(ForestFact):
             container, index = node.func.value, node.args[0].value
         else:
             return None
-        key = self._forest.value(index).constant
-        if not isinstance(key, str):
-            return None
-        found = self._forest.keywords.entries(container, key)
+        found = self._entries(container, index)
         return Sources(found.values, found.known) if found.values else None
+
+    def _with_default(self, node: cst.Call) -> Sources | None:
+        """``4`` and ``0`` for ``config.get("workers", 0)``, if all that the dictionary contains is seen."""
+        if not isinstance(node.func, cst.Attribute) or node.func.attr.value not in ("get", "pop"):
+            return None
+        if len(node.args) != 2:
+            return None
+        found = self._entries(node.func.value, node.args[0].value)
+        if not found.known:
+            return None
+        return Sources(found.values if found.certain else (*found.values, node.args[1].value), True)
+
+    def _entries(self, container: cst.BaseExpression, index: cst.BaseExpression | None) -> Entries:
+        """What a dictionary may contain under a key, which must be a constant."""
+        key = self._forest.value(index).constant
+        return self._forest.keywords.entries(container, key) if isinstance(key, str) else Entries(known=False)
 
 
 def is_read(node: cst.BaseExpression) -> bool:
