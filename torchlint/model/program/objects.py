@@ -348,7 +348,7 @@ class ObjectFlow(ForestFact):
                 return self.of(node.func.value)
             if attr in _INSIDE:
                 return self.elements(node.func.value)
-            if attr in ("prepare", "setup", "setup_module", "prepare_model"):
+            if attr in knowledge.PREPARING:
                 if self._values.of(node.func.value).kind is Kind.TRAINER and given:
                     return self.of(given[path[0]]) if path and 0 <= path[0] < len(given) else self._all(given)
         if self._values.of(node).kind in (Kind.TENSOR, Kind.NUMBER, Kind.STRING, Kind.ARRAY, Kind.BATCH):

@@ -196,6 +196,8 @@ ITERATION_WRAPPERS = frozenset(
 #: What is made with the function to run for every batch as its first argument.
 ENGINES = frozenset({"ignite.engine.Engine", "ignite.engine.engine.Engine"})
 
+#: Methods of trainers that give back what they are given, ready for the device: `accelerator.prepare(net, loader)`.
+PREPARING = frozenset("prepare prepare_data_loader prepare_model setup setup_dataloaders setup_module".split())
 #: The class of Accelerate whose objects prepare networks and loaders.
 ACCELERATE = frozenset({"accelerate.Accelerator", "accelerate.accelerator.Accelerator"})
 #: Libraries that choose precision and placement themselves.

@@ -193,14 +193,7 @@ class LibraryCalls:
         if base.kind in (Kind.MODULE, Kind.LOSS):
             return self._module_method(node, attr, base)
         if base.kind is Kind.TRAINER:
-            if attr in (
-                "prepare",
-                "setup",
-                "setup_dataloaders",
-                "setup_module",
-                "prepare_data_loader",
-                "prepare_model",
-            ):
+            if attr in knowledge.PREPARING:
                 values = tuple(self._values.of(argument.value) for argument in node.args if argument.star == "")
                 return values[0] if len(values) == 1 else Value(Kind.SEQUENCE, elements=values)
             if attr == "autocast":

@@ -68,6 +68,8 @@ class Constructors(ForestFact):
             return self._constructors(node.args[0].value, path, depth - 1) if node.args else None
         if isinstance(func, cst.Attribute) and name is None and func.attr.value in KEEPING_MODE:
             return self._constructors(func.value, path, depth - 1)
+        if self._prepares(node):
+            return self._prepared(node, path, depth)
         if node in self._definitions.registries.factory_calls:
             return frozenset({node})
         definitions = self._definitions.called(node, self._values)
@@ -83,6 +85,22 @@ class Constructors(ForestFact):
                         found.append(self._constructors(item, path, depth - 1))
             return _all(found)
         return frozenset({node}) if name is not None and not path and _builds_network(name) else None
+
+    def _prepares(self, node: cst.Call) -> bool:
+        """Whether a trainer gets its parts ready for the device by this call, which keeps their mode."""
+        func = node.func
+        if not isinstance(func, cst.Attribute) or func.attr.value not in knowledge.PREPARING:
+            return False
+        return self._values.of(func.value).kind is Kind.TRAINER
+
+    def _prepared(self, node: cst.Call, path: tuple[int, ...], depth: int) -> frozenset[cst.Call] | None:
+        """The same for what ``accelerator.prepare(net, optimizer)`` gives back; of several, the one at ``path``."""
+        given = [item.value for item in node.args if item.star == ""]
+        if len(given) != len(node.args) or not given:
+            return None
+        if len(given) == 1:
+            return self._constructors(given[0], path, depth - 1)
+        return self._constructors(given[path[0]], path[1:], depth - 1) if path and 0 <= path[0] < len(given) else None
 
     def may_be_in_evaluation(self, model: cst.BaseExpression, constructors: frozenset[cst.Call]) -> bool:
         """Whether anything in the file may put ``model``, built by ``constructors``, into evaluation mode.
@@ -173,7 +191,7 @@ class Constructors(ForestFact):
         """The last names of what ``load_for_inference(model)``, a function of another file, is given."""
         found: set[str] = set()
         for call in self._tree.calls_where(_MODE_WORDS.search):
-            if last_name(call.func) and not self._definitions.called(call, self._values):
+            if last_name(call.func) and not self._definitions.called(call, self._values) and not self._prepares(call):
                 found.update(last_name(item.value) for item in call.args)
         return found
 

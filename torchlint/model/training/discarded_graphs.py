@@ -16,6 +16,7 @@ from torchlint.model.training.frozen import Frozen
 from torchlint.model.training.grad_mode import GradMode, GradModes
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.inference_site import InferenceSite
+from torchlint.model.training.loaded_weights import LoadedWeights
 from torchlint.model.training.networks import Networks
 from torchlint.model.training.output_uses import OutputUses
 from torchlint.model.training.outputs import DETACHING, Output, Outputs
@@ -198,7 +199,9 @@ class DiscardedGraphs:
         words = module.words_of(module.root)
         if isinstance(home, cst.FunctionDef) and home.name.value != "main":
             return ""
-        if not {"load_state_dict", "load"} & words or words & _DIFFERENTIATING or self._uses.is_given_away(call, home):
+        if words & _DIFFERENTIATING or self._uses.is_given_away(call, home):
+            return ""
+        if not module.fact(LoadedWeights).within(module.root):
             return ""
         if "optim" in words and self._may_optimize:
             return ""

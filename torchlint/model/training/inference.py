@@ -14,7 +14,6 @@ import libcst as cst
 from torchlint.model.module import Module
 from torchlint.model.program.dispatch import Dispatch
 from torchlint.model.syntax.dotted import called_name, dotted_name
-from torchlint.model.tensors.devices import Devices
 from torchlint.model.training.constructors import Constructors
 from torchlint.model.training.discarded_graphs import DiscardedGraphs
 from torchlint.model.training.environments import Environments
@@ -70,11 +69,11 @@ class Inference:
         Of a block of statements the first one.
         """
         module = self._module
-        if self._is_out_of_reach or module.fact(Devices).uses_trainer:
+        if self._is_out_of_reach:
             return []
         if module.fact(Environments).are_played or self._is_adversarial:
             return []
-        sites = self._sites(self._in_training_mode)
+        sites = self._sites(self._in_training_mode, self._indirect)
         first = {self.place(site): site for site in reversed(sites)}
         return [site for site in sites if first[self.place(site)] is site]
 
@@ -353,7 +352,7 @@ class Inference:
 
     def _in_training_mode(self, call: cst.Call, function: cst.FunctionDef | None) -> InferenceSite | None:
         module = self._module
-        model = module.fact(Networks).network_of(call)
+        model = self._shared.network(call) or module.fact(Networks).network_of(call)
         text = dotted_name(model)  # without arguments, it is a method for this purpose, which may leave out dropout
         if text is None or not call.args or _MOVING_TARGETS.search(text) or call in module.fact(Sampling).all:
             return None

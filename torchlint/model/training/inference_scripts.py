@@ -11,6 +11,7 @@ from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.syntax.dotted import called_name
 from torchlint.model.training.function_words import EVALUATING, USING, says_training, words_of
 from torchlint.model.training.gradients import Gradients
+from torchlint.model.training.loaded_weights import LoadedWeights
 
 #: Names of what trains a network: an optimizer, a trainer, a backward pass; and functions that do.
 _TRAINER = re.compile("optim|backward|trainer|training", re.IGNORECASE)
@@ -42,7 +43,9 @@ class InferenceScripts(ForestFact):
 
     def only_loads(self, root: cst.CSTNode) -> bool:
         """Whether a file loads the weights of a network, and trains nothing."""
-        return "load_state_dict" in self._forest.words_of(root) and not self._forest.fact(Gradients).trains(root)
+        assert isinstance(root, cst.Module)
+        loads = self._forest.fact(LoadedWeights).within(root, surely=True)
+        return loads and not self._forest.fact(Gradients).trains(root)
 
     def calls_no_training(self, root: cst.CSTNode) -> bool:
         """Whether a script infers by its name or loads weights, and calls nothing that trains, also by its name.

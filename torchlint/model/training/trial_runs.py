@@ -14,6 +14,7 @@ from torchlint.model.syntax.literals import is_constant_name
 from torchlint.model.syntax.scopes import Binding
 from torchlint.model.training.function_words import inspects_network
 from torchlint.model.training.gradients import Gradients
+from torchlint.model.training.loaded_weights import LoadedWeights
 from torchlint.model.training.loops import Loops
 from torchlint.model.training.output_uses import OutputUses
 
@@ -30,17 +31,14 @@ class TrialRuns:
         self._module = module
 
     def makes_network(self, function: cst.FunctionDef, model: cst.BaseExpression) -> bool:
-        """Whether the network is made in the function itself and given random numbers."""
+        """Whether a network is made in the function that runs it, without weights that are loaded there."""
         if not isinstance(model, cst.Name):
             return False
         scope = self._module.names.home_of(model)
         bindings = scope.bindings[model.value] if scope is not None and scope.node is function else []
         if any(binding.kind is BindingKind.PARAM for binding in bindings) or all(map(self._is_given, bindings)):
             return False
-        return not any(
-            isinstance(part, cst.Attribute) and part.attr.value in ("load_state_dict", "load", "load_from_checkpoint")
-            for part in self._module.tree.nodes_in(function)
-        )
+        return not self._module.fact(LoadedWeights).within(function)
 
     def _is_given(self, binding: Binding) -> bool:
         """Whether a name is given what another one refers to: ``critic, actor = networks``, ``for net in nets``."""
