@@ -25,6 +25,7 @@ from torchlint.model.semantics.value import (
     named_device,
 )
 from torchlint.model.syntax.calls import keyword
+from torchlint.model.syntax.dotted import dotted_name
 
 #: Methods by which a network is moved or cast.
 _MOVES = ("cuda", "to", "cpu", "half", "float", "double", "bfloat16")
@@ -226,7 +227,7 @@ class LibraryCalls:
             return Value(Kind.ARRAY)
         if attr in ("from_pretrained", "create_model", "from_config", "load_from_checkpoint"):
             owner = self._names.resolve(func.value) or ""
-            if owner.startswith(knowledge.EVAL_BY_DEFAULT_PACKAGES) and is_companion(owner):
+            if is_companion(owner or dotted_name(func.value) or ""):
                 return Value(Kind.OTHER, name=owner)
             return Value(Kind.MODULE, frozenset({node}), name=f"{owner}.{attr}", sure=bool(owner))
         return None

@@ -113,4 +113,4 @@ _MODULE_CLASSES = knowledge.MODULE_BASES | {"torch.nn.Module"}
 def is_companion(owner: str) -> bool:
     """Whether a class with ``from_pretrained`` accompanies a network: a tokenizer, a configuration, a scheduler."""
     last = last_part(owner)
-    return last.endswith(("Tokenizer", "TokenizerFast", "Processor", "Config", "Extractor", "Scheduler"))
+    return "Processor" in last or last.endswith(("Tokenizer", "TokenizerFast", "Config", "Extractor", "Scheduler"))
