@@ -7,6 +7,10 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.model.module import Module
+from torchlint.model.program.buffers import Buffers
+from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.syntax.dotted import dotted_name
+from torchlint.model.training.function_words import words_of
 from torchlint.model.training.loops import Loops
 from torchlint.model.training.purpose import Purposes
 from torchlint.model.training.step_places import StepPlaces
@@ -39,9 +43,20 @@ class RowIterations:
             if len(over.args) > 1 and not self._starts_at_zero(over):
                 return False
             last = over.args[min(1, len(over.args) - 1)].value if over.args else None
+            if self._is_length_of_own(last):
+                return False
             constant = self._module.value(last).constant
             return not (isinstance(constant, int) and constant < _MANY)
         return True
+
+    def _is_length_of_own(self, node: cst.BaseExpression | None) -> bool:
+        """``len(self.sources)``: an object has a few of what it lists, unless it is a tensor."""
+        if not isinstance(node, cst.Call) or len(node.args) != 1 or self._module.name_of(node.func) != "builtins.len":
+            return False
+        owned = node.args[0].value
+        is_own = isinstance(owned, cst.Attribute) and (dotted_name(owned) or "").startswith("self.")
+        is_tensor = self._module.value(owned).kind is Kind.TENSOR or self._module.fact(Buffers).calls_for(owned)
+        return is_own and not is_tensor
 
     def _names_in(self, node: cst.CSTNode) -> Iterator[str]:
         """The variables and attributes in an expression, without the functions and methods that it calls."""
@@ -59,7 +74,7 @@ class RowIterations:
     def is_once(self, node: cst.CSTNode) -> bool:
         """Whether only constructors, the top level of a file or a function that sets up something run a loop.
 
-        Not a function that a step calls, whatever its name is.
+        Not a function that a step or a loss calls, whatever its name is.
         """
         function = self._module.function_of(node)
         if function is None:
@@ -67,4 +82,10 @@ class RowIterations:
         if self._module.fact(Purposes).is_for_constructors(function):
             return True
         sets_up = ONCE.search(function.name.value) is not None
-        return sets_up and self._module.fact(StepPlaces).per_batch(node) is None
+        return sets_up and not self._is_for_losses(function) and self._module.fact(StepPlaces).per_batch(node) is None
+
+    def _is_for_losses(self, function: cst.FunctionDef) -> bool:
+        """Whether a function that computes a loss, by its name, calls ``function``."""
+        homes = map(self._module.function_of, self._module.callers(function).calls)
+        names = [home.name.value for home in homes if home is not None]
+        return any("loss" in words_of(name) and not ONCE.search(name) for name in names)

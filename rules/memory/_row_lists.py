@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 import libcst as cst
@@ -73,8 +73,8 @@ class RowLists:
             return False
         return self._is_computed(made.elt, self._values.variables(source.target, source.iter))
 
-    def _is_computed(self, row: cst.BaseExpression, names: Levels) -> bool:
-        """Whether a row needs kernels of its own.
+    def _is_computed(self, row: cst.BaseExpression, names: Levels, computed: Collection[str] = ()) -> bool:
+        """Whether a row needs kernels of its own; ``computed``: the names of rows that do.
 
         ``x[i]``, ``x[i].unsqueeze(0)`` and ``x[i, :, start[i] : end[i]]`` are only views, and so is ``x[i, places[i]]``
         if the places are numbers on the CPU.
@@ -83,7 +83,9 @@ class RowLists:
         if level is Level.NUMBER:
             return isinstance(row, cst.BinaryOperation)  # `start + i * step`, of tensors because they are joined
         return level is Level.ROW and any(
-            self._launches(part, names) for part in self._tree.nodes_in(row) if not self._is_number(part, row, names)
+            self._launches(part, names) or (isinstance(part, cst.Name) and part.value in computed)
+            for part in self._tree.nodes_in(row)
+            if not self._is_number(part, row, names)
         )
 
     def _is_number(self, part: cst.CSTNode, row: cst.BaseExpression, names: Levels) -> bool:
@@ -156,6 +158,7 @@ class RowLists:
         names.update(self._values.variables(loop.target, loop.iter))
         if len(statements) < len(loop.body.body) or len(names) < len(targets):
             return False
+        computed: set[str] = set()
         for item in statements:
             if isinstance(item, cst.Assign):
                 target = item.targets[0].target
@@ -164,12 +167,14 @@ class RowLists:
                 names[target.value] = self._values.level(item.value, names)
                 if names[target.value] is None:
                     return False
-            elif not isinstance(item, cst.Expr) or not self._appends_row(item.value, names):
+                if self._is_computed(item.value, names, computed):
+                    computed.add(target.value)
+            elif not isinstance(item, cst.Expr) or not self._appends_row(item.value, names, computed):
                 return False
         return True
 
-    def _appends_row(self, call: cst.BaseExpression, names: dict[str, Level | None]) -> bool:
+    def _appends_row(self, call: cst.BaseExpression, names: Levels, computed: Collection[str]) -> bool:
         if not isinstance(call, cst.Call) or not isinstance(call.func, cst.Attribute):
             return False
         is_append = call.func.attr.value == "append" and len(call.args) == 1
-        return is_append and self._is_computed(call.args[0].value, names)
+        return is_append and self._is_computed(call.args[0].value, names, computed)

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator
 from torchlint.rule.sketch import Sketch
 from torchlint.source.ast_names import called_name, dotted_name, root_of
 
-from ._row_words import CONVERTING, FEW, FILLING, ROWWISE, ROWWISE_METHODS, SCATTERING, SIZES, VIEWS
+from ._row_words import CONVERTING, FEW, FILLING, ROWWISE, ROWWISE_METHODS, SCATTERING, SCATTERING_AT_ONCE, SIZES, VIEWS
 
 _JOINING = frozenset({"stack", "cat", "concat", "vstack", "hstack"})
 #: What computes each row of its arguments by itself.
@@ -77,6 +77,8 @@ def _computed(body: list[ast.stmt]) -> Iterator[ast.expr]:
             yield from _computed(statement.orelse)
         elif isinstance(statement, (ast.Assign, ast.AugAssign)):
             yield statement.value
+        elif isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
+            yield from statement.value.args
 
 
 def _iterates_over_dictionary(over: ast.expr) -> bool:
@@ -84,7 +86,7 @@ def _iterates_over_dictionary(over: ast.expr) -> bool:
     return isinstance(over, ast.Call) and called_name(over) in ("items", "keys", "values")
 
 
-def _reads_only_items(body: list[ast.stmt], written: list[ast.Subscript]) -> bool:
+def _reads_only_items(body: list[ast.stmt], written: list[ast.expr]) -> bool:
     """Whether a body reads of what it writes only the items that it writes."""
     items = {ast.unparse(target) for target in written}
     bases = {_base_of(target) for target in written}
@@ -95,6 +97,8 @@ def _reads_only_items(body: list[ast.stmt], written: list[ast.Subscript]) -> boo
             waiting.append(node.slice)
             continue
         if isinstance(node, (ast.Name, ast.Attribute)) and dotted_name(node) in bases:
+            if node in written:
+                continue
             return False
         waiting.extend(ast.iter_child_nodes(node))
     return True
@@ -107,8 +111,11 @@ def _base_of(node: ast.expr) -> str | None:
     return dotted_name(node)
 
 
-def _written(body: list[ast.stmt]) -> Iterator[ast.Subscript | None]:
-    """The items that a body writes; None if it does something else, but for names and conditions."""
+def _written(body: list[ast.stmt]) -> Iterator[ast.expr | None]:
+    """The items that a body writes, and whole tensors that it scatters to; names and conditions do not count.
+
+    None if it does something else.
+    """
     for statement in body:
         if isinstance(statement, ast.If):
             yield from _written(statement.body)
@@ -124,14 +131,16 @@ def _written(body: list[ast.stmt]) -> Iterator[ast.Subscript | None]:
         elif _scatters(statement):
             assert isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call)
             func = statement.value.func
-            yield func.value if isinstance(func, ast.Attribute) and isinstance(func.value, ast.Subscript) else None
+            yield func.value if isinstance(func, ast.Attribute) else None
         elif not isinstance(statement, (ast.Continue, ast.Pass)):
             yield None
 
 
-def _is_of_loop(target: ast.Subscript, bound: Collection[str]) -> bool:
-    """Whether a name that the loop binds is in an index of ``out[i]`` or ``out[i][0]``."""
-    node: ast.expr = target
+def _is_of_loop(target: ast.expr, bound: Collection[str]) -> bool:
+    """Whether a name that the loop binds is in an index of ``out[i]`` or ``out[i][0]``; always of a whole tensor."""
+    node = target
+    if not isinstance(node, ast.Subscript):
+        return True
     while isinstance(node, ast.Subscript):
         if any(isinstance(part, ast.Name) and part.id in bound for part in ast.walk(node.slice)):
             return True
@@ -146,11 +155,13 @@ def _name_of(statement: ast.stmt) -> str | None:
 
 
 def _scatters(statement: ast.stmt) -> bool:
-    """``target[i].index_add_(0, index[i], source[i])``, ``mask[i, :length].fill_(1)``."""
+    """``target[i].index_add_(0, index[i], source[i])``, ``mask[i, :length].fill_(1)``, ``mask.scatter_(1, j, 1)``."""
     call = statement.value if isinstance(statement, ast.Expr) else None
     if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
         return False
-    return call.func.attr in SCATTERING | FILLING and isinstance(call.func.value, ast.Subscript)
+    if isinstance(call.func.value, ast.Subscript):
+        return call.func.attr in SCATTERING | FILLING
+    return call.func.attr in SCATTERING_AT_ONCE and isinstance(call.func.value, (ast.Name, ast.Attribute))
 
 
 def may_join_rows(sketch: Sketch) -> bool:
@@ -206,12 +217,20 @@ def _runs_other(sketch: Sketch, node: ast.AST) -> bool:
     for part in ast.walk(node):
         if not isinstance(part, ast.Call):
             continue
-        if root_of(part.func) == "self" or not sketch.may_be(part.func, _COMPUTING):
+        if called_name(part) in ("keys", "values"):
+            continue  # `labels[i] in self.names.keys()`
+        if _is_own_method(part.func) or not sketch.may_be(part.func, _COMPUTING):
             return True
         packages = sketch.packages(part.func.id) if isinstance(part.func, ast.Name) else None
         if packages and "torch" not in packages:
             return True
     return False
+
+
+def _is_own_method(func: ast.expr) -> bool:
+    """``self.norm``, ``self.net.norm``; not ``self.weight.view``, which gives the same tensor."""
+    is_view = isinstance(func, ast.Attribute) and func.attr in VIEWS and isinstance(func.value, ast.Attribute)
+    return root_of(func) == "self" and not is_view
 
 
 def _computes(row: ast.expr) -> bool:

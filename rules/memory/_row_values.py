@@ -13,9 +13,11 @@ from torchlint.model.program.tensor_forms import TensorForms
 from torchlint.model.semantics.iterables import iterables
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Device, Role
+from torchlint.model.syntax.binding_kinds import BindingKind
+from torchlint.model.syntax.calls import keyword
 from torchlint.model.syntax.dotted import called_name
 
-from ._row_words import CONVERTING, ROWWISE, ROWWISE_METHODS
+from ._row_words import CONVERTING, REDUCING_UP_TO, ROWWISE, ROWWISE_METHODS, VIEWS
 
 
 class Level(IntEnum):
@@ -29,8 +31,9 @@ class Level(IntEnum):
 
 #: The level of each name that a loop binds; None before it is bound in the iteration.
 Levels = Mapping[str, "Level | None"]
-#: Names of lists.
+#: Names of lists, and of the lengths of rows that are padded.
 _LISTS = re.compile(r"(^|_)lists?$")
+_LENGTHS = re.compile(r"len(gth)?s?$")
 _CONVERTING = frozenset(f"builtins.{name}" for name in CONVERTING)
 _SPLITTING = frozenset({"split", "chunk", "unbind", "tensor_split", "split_with_sizes"})
 #: Attributes that give another form of a tensor.
@@ -100,9 +103,18 @@ class RowValues:
 
     def _comparison(self, node: cst.Comparison, names: Levels) -> Level | None:
         if any(isinstance(item.operator, (cst.In, cst.NotIn)) for item in node.comparisons):
-            return None
+            return Level.ROW if self._is_looked_for(node, names) else None
         level = self._least([node.left, *(item.comparator for item in node.comparisons)], names)
         return Level.OTHER if level is Level.NUMBER else level  # `labels == i` is a mask
+
+    def _is_looked_for(self, node: cst.Comparison, names: Levels) -> bool:
+        """``label in ids``, ``labels[i] in ids.values()``: whether a number of a tensor is in the same collection."""
+        among: cst.BaseExpression = node.comparisons[0].comparator
+        if isinstance(among, cst.Call) and not among.args and called_name(among) in ("keys", "values"):
+            assert isinstance(among.func, cst.Attribute)
+            among = among.func.value
+        is_fixed = self.level(among, names) is Level.FIXED and not self.is_tensor(among)
+        return len(node.comparisons) == 1 and is_fixed and self.level(node.left, names) is Level.ROW
 
     def _least(self, parts: Iterable[cst.CSTNode], names: Levels) -> Level | None:
         least = Level.FIXED
@@ -132,17 +144,31 @@ class RowValues:
             return None  # each row has a length of its own
         if owner is not Level.FIXED or not varying:
             return owner
-        if may_be_channels(indices[: varying[0]]):
+        if may_be_channels(indices[: varying[0]]) and not self._is_window(indices[varying[0]], names):
             return None
         if self.is_tensor(base) and levels[varying[0]] is not Level.OTHER:
             return Level.ROW
         return None if self._module.value(base).kind in _NO_ROWS else Level.OTHER
+
+    def _is_window(self, part: cst.BaseSlice, names: Levels) -> bool:
+        """``i : i + size``, whose parts are not single channels."""
+        upper = part.upper if isinstance(part, cst.Slice) else None
+        if not isinstance(part, cst.Slice) or not isinstance(part.lower, cst.Name):
+            return False
+        if not isinstance(upper, cst.BinaryOperation) or not isinstance(upper.operator, cst.Add):
+            return False
+        is_one = isinstance(upper.right, cst.Integer) and upper.right.evaluated_value == 1
+        begins = isinstance(upper.left, cst.Name) and upper.left.value == part.lower.value
+        is_counted = self.level(part.lower, names) is Level.NUMBER
+        return begins and is_counted and not is_one and self.level(upper.right, names) is Level.FIXED
 
     def _call(self, call: cst.Call, names: Levels) -> Level | None:
         if any(item.star for item in call.args):
             return None
         given: list[cst.CSTNode] = [item.value for item in call.args]
         name = self._module.name_of(call.func)
+        if self._reduces_up_to_length(call, name, names):
+            return Level.ROW
         if name is not None:
             owner, _, last = name.rpartition(".")
             is_rowwise = owner in ("torch", "torch.nn.functional", "torch.linalg") and last in ROWWISE
@@ -152,9 +178,61 @@ class RowValues:
         if not isinstance(call.func, cst.Attribute) or call.func.attr.value not in ROWWISE_METHODS:
             return None
         owned = self.level(call.func.value, names)
-        if owned is None or (owned is Level.FIXED and not self.is_tensor(call.func.value)):
-            return None  # `self.norm(x[i])`
-        return self._least([call.func.value, *given], names)
+        if owned is None:
+            return None
+        level = self._least([call.func.value, *given], names)
+        if owned is Level.FIXED and not self.is_tensor(call.func.value):  # `self.norm(x[i])`
+            is_view = level is Level.FIXED and isinstance(call.func.value, cst.Attribute)
+            return level if is_view and call.func.attr.value in VIEWS else None  # `self.weight.view(-1, 8)`
+        return level
+
+    def _reduces_up_to_length(self, call: cst.Call, name: str | None, names: Levels) -> bool:
+        """``torch.mean(x[i, : lengths[i]], dim=0)``, ``x[i][: lengths[i]].sum(0)``: as of a row that is masked."""
+        given = [item.value for item in call.args if item.keyword is None]
+        if name is None and isinstance(call.func, cst.Attribute):
+            given.insert(0, call.func.value)
+        owner, _, method = (name or f"torch.{called_name(call)}").rpartition(".")
+        if owner != "torch" or method not in REDUCING_UP_TO or not given or len(given) > 2:
+            return False
+        place = self._place_of_length(given[0], names, of_torch=name is not None)
+        dim = keyword(call, "dim", "axis") or (given[1] if len(given) > 1 else None)
+        return place is not None and (dim is None or (isinstance(dim, cst.Integer) and dim.evaluated_value == place))
+
+    def _place_of_length(self, node: cst.BaseExpression, names: Levels, *, of_torch: bool) -> int | None:
+        """The dimension of a row in which it has a length of its own: 1 of ``x[i, :, : lengths[i]]``.
+
+        ``of_torch``: what uses it takes only tensors. Of those that are cut at lengths, all rows are padded.
+        """
+        if not isinstance(node, cst.Subscript):
+            return None
+        base, indices = flattened(node)
+        levels = [self.index_level(part, names) for part in indices]
+        varying = [place for place, level in enumerate(levels) if level is not Level.FIXED]
+        if None in levels or not varying or isinstance(indices[varying[-1]], cst.Index):
+            return None
+        owner, last = self.level(base, names), varying.pop()
+        is_padded = of_torch and self._is_up_to_length(indices[last]) and not self._is_called_list(base)
+        is_row = not varying and (owner is Level.ROW or (owner is Level.OTHER and is_padded))
+        if owner is Level.FIXED and len(varying) == 1 and isinstance(indices[varying[0]], cst.Index):
+            is_row = (is_padded or self.is_tensor(base)) and not may_be_channels(indices[: varying[0]])
+        return sum(isinstance(part, cst.Slice) for part in indices[:last]) if is_row else None
+
+    def _is_up_to_length(self, part: cst.BaseSlice) -> bool:
+        """``[: lengths[i]]``, ``[:n]`` of a loop over lengths."""
+        upper = part.upper if isinstance(part, cst.Slice) and part.lower is None else None
+        return upper is not None and any(map(_LENGTHS.search, self._names_of(upper)))
+
+    def _is_called_list(self, node: cst.BaseExpression) -> bool:
+        """Whether a variable, or what a loop takes it from, has the name of a list."""
+        return any(map(_LISTS.search, self._names_of(node)))
+
+    def _names_of(self, node: cst.BaseExpression) -> set[str]:
+        """The names in an expression, and in what a loop takes it from if it is a variable of one."""
+        bound = self._module.values.reaching.only(node) if isinstance(node, cst.Name) else None
+        found = self._tree.names_in(node)
+        if bound is not None and bound.kind is BindingKind.FOR and bound.value is not None:
+            found |= self._tree.names_in(*(over for over, _ in iterables(self._module.names, bound.value, bound.path)))
+        return found
 
     def is_tensor(self, node: cst.BaseExpression) -> bool:
         """Whether an expression is seen to be a tensor; parts of a batch must have been moved."""
@@ -166,9 +244,15 @@ class RowValues:
         if isinstance(node, cst.Name) and _LISTS.search(node.value):
             return False
         value = self._module.value(node)
-        if value.kind is Kind.TENSOR and value.sure and (value.role is not Role.BATCH or value.device is Device.CUDA):
+        is_sure = value.sure or self._is_annotated(node)
+        if value.kind is Kind.TENSOR and is_sure and (value.role is not Role.BATCH or value.device is Device.CUDA):
             return True
         return self._module.fact(TensorForms).is_tensor(node, self._is_used_as_tensor)
+
+    def _is_annotated(self, node: cst.BaseExpression) -> bool:
+        """Whether a parameter says that it is a tensor, where not all of its callers are known to give one."""
+        param = self._module.values.reaching.parameter(node)
+        return param is not None and self._module.values.annotated(param.annotation).kind is Kind.TENSOR
 
     def _is_used_as_tensor(self, name: cst.Name) -> bool:
         """Whether a variable is used as only tensors are, and is not part of a batch, unless that is on the GPU."""

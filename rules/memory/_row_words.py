@@ -11,9 +11,13 @@ from torchlint.source.lexemes import places
 _HEAD = re.compile(r"for\s([^:\n]{1,120}?)\sin\b([^\n]{1,200}):[^\S\n]*(?:#[^\n]*)?\n")
 #: A write to an item in one of the first lines of the body.
 _WRITE = re.compile(r"^[^\S\n]*[\w.]+(\[[^\n]{1,200}?\])(?: ?[-+*/]?=(?!=)|\.\w{4,12}_\()", re.MULTILINE)
+#: A call that writes places of a whole tensor.
+_SCATTER = re.compile(r"^[^\S\n]*[\w.]+\.(?:scatter_|index_add_)", re.MULTILINE)
 _BODY = 800  #: characters of the body in which the first write is
 #: Methods that write the items of a tensor that an index names.
 SCATTERING = frozenset({"index_add_", "index_copy_", "index_fill_", "scatter_", "scatter_add_"})
+#: ... of the whole tensor, where the order of the calls does not matter.
+SCATTERING_AT_ONCE = frozenset({"index_add_", "scatter_", "scatter_add_"})
 #: Methods that set all items of what an index selects to a number.
 FILLING = frozenset({"fill_", "zero_"})
 #: What there are only a few of.
@@ -28,7 +32,7 @@ ROWWISE = frozenset(
     "abs acos add asin atan2 bmm ceil clamp cos cross cumsum diag dist div dot einsum eq erf exp floor ge gt le log "
     "log1p logical_and logical_not logical_or lt matmul max mean min mm mul ne norm outer pow reciprocal relu "
     "round rsqrt sigmoid sign sin softmax sort sqrt square std sub sum tan tanh topk trace where mv argmax "
-    "argmin var logsumexp cosine_similarity log_softmax normalize tril triu".split()
+    "argmin var logsumexp cosine_similarity log_softmax normalize tril triu cat amax amin".split()
 )
 #: Methods that compute each row from that row alone.
 ROWWISE_METHODS = (METHODS - {"cpu", "cuda", "to", "clone"}) | (
@@ -36,6 +40,8 @@ ROWWISE_METHODS = (METHODS - {"cpu", "cuda", "to", "clone"}) | (
 )
 #: Functions of Python that give the number of a tensor of one element.
 CONVERTING = frozenset({"int", "float", "bool", "abs"})
+#: Functions and methods that give for a row up to a length what they give for it with a mask.
+REDUCING_UP_TO = frozenset({"mean", "sum", "std", "var", "max", "min", "amax", "amin", "logsumexp"})
 #: Methods whose result shares its memory with the tensor.
 VIEWS = frozenset({"unsqueeze", "squeeze", "view", "reshape", "transpose", "permute", "t", "flatten"})
 #: Methods that give numbers, which are on the host.
@@ -55,6 +61,8 @@ def writes_rows(text: str) -> bool:
         if ".items()" in head[2] or ".keys()" in head[2]:
             continue
         bound = set(_WORD.findall(head[1]))
+        if _SCATTER.search(text, head.end(), head.end() + _BODY):
+            return True
         for write in _WRITE.finditer(text, head.end(), head.end() + _BODY):
             if "'" in write[1] or '"' in write[1]:
                 continue

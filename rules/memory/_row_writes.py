@@ -15,9 +15,14 @@ from torchlint.model.syntax.dotted import called_name, dotted_name
 
 from ._row_fills import is_full
 from ._row_values import Level, RowValues, counter, flattened, may_be_channels
+from ._row_words import SCATTERING_AT_ONCE
 
 #: Operators that give another number for each number.
 _SHIFTING = (cst.Add, cst.Subtract, cst.Multiply)
+#: How many arguments ``scatter_`` has: a dimension, an index and values.
+_SCATTERED = 3
+#: What writes a tensor.
+_Write = cst.Assign | cst.AugAssign | cst.Expr
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +58,7 @@ class RowWrites:
         )
         return flattened(_target_of(writes[0]))[0] if self._is_of_rows(loop.body, body) else None
 
-    def _are_independent(self, loop: cst.For, writes: list[cst.Assign | cst.AugAssign]) -> bool:
+    def _are_independent(self, loop: cst.For, writes: list[_Write]) -> bool:
         """Whether no iteration reads what another one writes: of the tensors written, only the items written."""
         targets = [_target_of(item) for item in writes]
         bases = {flattened(target)[0] for target in targets}
@@ -87,6 +92,8 @@ class RowWrites:
             )
         if isinstance(item, (cst.Continue, cst.Pass)):
             return True
+        if isinstance(item, cst.Expr):
+            return _is_scatter(item) and self._scatters(item.value, body)
         if not isinstance(item, cst.AugAssign) and not (isinstance(item, cst.Assign) and len(item.targets) == 1):
             return False
         target = _target_of(item)
@@ -126,6 +133,16 @@ class RowWrites:
             if self._module.value(base).device is not Device.CUDA:  # there, an index of a list is slow, too
                 return False
         return value is Level.ROW or (value is Level.FIXED and isinstance(statement, cst.Assign))
+
+    def _scatters(self, call: cst.BaseExpression, body: _Body) -> bool:
+        """``mask.scatter_(1, i + places, True)``, which may set an item several times, and ``sums.index_add_(...)``."""
+        assert isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute)
+        if len(call.args) < _SCATTERED or any(item.star for item in call.args):
+            return False
+        dim, index, *values = (self._values.level(item.value, body.names) for item in call.args)
+        allowed = (Level.FIXED,) if called_name(call) == "scatter_" else (Level.FIXED, Level.ROW)
+        is_of_row = dim is Level.FIXED and index is Level.ROW and all(value in allowed for value in values)
+        return is_of_row and self._values.is_tensor(call.func.value)
 
     def _is_one_item(self, index: cst.BaseSlice) -> bool:
         """``lengths[i] - 1``, ``int(lengths[i])``: numbers, be they in a tensor or in a list."""
@@ -186,7 +203,10 @@ def _adds(statement: cst.Assign | cst.AugAssign) -> bool:
     return isinstance(statement, cst.AugAssign) and isinstance(statement.operator, (cst.AddAssign, cst.SubtractAssign))
 
 
-def _target_of(statement: cst.Assign | cst.AugAssign) -> cst.BaseExpression:
+def _target_of(statement: _Write) -> cst.BaseExpression:
+    if isinstance(statement, cst.Expr):
+        assert isinstance(statement.value, cst.Call) and isinstance(statement.value.func, cst.Attribute)
+        return statement.value.func.value
     return statement.target if isinstance(statement, cst.AugAssign) else statement.targets[0].target
 
 
@@ -198,10 +218,11 @@ def _statements(block: cst.BaseSuite) -> Iterator[cst.CSTNode]:
             yield row
 
 
-def _assigned(block: cst.BaseSuite) -> Iterator[cst.Assign | cst.AugAssign]:
-    """The assignments in a block, also under conditions."""
+def _assigned(block: cst.BaseSuite) -> Iterator[_Write]:
+    """The assignments in a block, and the calls of methods such as ``scatter_``, also under conditions."""
     for item in _statements(block):
-        if isinstance(item, (cst.Assign, cst.AugAssign)):
+        if isinstance(item, (cst.Assign, cst.AugAssign)) or _is_scatter(item):
+            assert isinstance(item, (cst.Assign, cst.AugAssign, cst.Expr))
             yield item
         elif isinstance(item, cst.If):
             yield from _assigned(item.body)
@@ -209,10 +230,22 @@ def _assigned(block: cst.BaseSuite) -> Iterator[cst.Assign | cst.AugAssign]:
                 yield from _assigned(item.orelse.body)
 
 
-def _writes(block: cst.BaseSuite) -> Iterator[cst.Assign | cst.AugAssign]:
-    return (item for item in _assigned(block) if isinstance(_target_of(item), cst.Subscript))
+def _is_scatter(item: cst.CSTNode) -> bool:
+    """``mask.scatter_(...)``, of a whole tensor."""
+    call = item.value if isinstance(item, cst.Expr) else None
+    if not isinstance(call, cst.Call) or not isinstance(call.func, cst.Attribute):
+        return False
+    return call.func.attr.value in SCATTERING_AT_ONCE and isinstance(call.func.value, (cst.Name, cst.Attribute))
+
+
+def _is_item(statement: _Write) -> bool:
+    return isinstance(_target_of(statement), cst.Subscript)
+
+
+def _writes(block: cst.BaseSuite) -> Iterator[_Write]:
+    return (item for item in _assigned(block) if isinstance(item, cst.Expr) or _is_item(item))
 
 
 def _named(block: cst.BaseSuite) -> Iterator[str]:
-    targets = map(_target_of, _assigned(block))
+    targets = (_target_of(item) for item in _assigned(block) if not isinstance(item, cst.Expr))
     return (target.value for target in targets if isinstance(target, cst.Name))

@@ -57,25 +57,28 @@ class TensorForms(ForestFact):
 
     def __init__(self, forest: Forest) -> None:
         self._forest = forest
-        self._used: dict[tuple[Scope, str], bool] = {}
+        self._used: dict[tuple[Binding, ...], bool] = {}
 
     def is_used_as_tensor(self, node: cst.BaseExpression) -> bool:
         """Whether a variable is used as neither an array nor a list can be: ``x.size()``, ``torch.zeros_like(x)``.
 
-        Not if the code asks for its type: then, it may also be a list.
+        Not if the code asks for its type: then, it may also be a list. The uses of a tensor that replaces it,
+        ``x = torch.stack(x)``, do not count.
         """
         home = self._forest.names.home_of(node) if isinstance(node, cst.Name) else None
         if home is None or not isinstance(node, cst.Name):
             return False
-        if any(map(_is_list, self._forest.values.reaching.of(node))):
+        reached = tuple(self._forest.values.reaching.of(node))
+        if any(map(_is_list, reached)):
             return False  # it becomes a tensor later
-        if (home, node.value) not in self._used:
-            owners = list(map(self._forest.tree.parent, self._forest.names.uses_in(home, node.value)))
-            self._used[home, node.value] = not any(map(self._is_asked_for_type, owners)) and any(
+        if reached not in self._used:
+            uses = (use for binding in reached for use in self._forest.values.reaching.uses_of(binding, home))
+            owners = list(map(self._forest.tree.parent, uses))
+            self._used[reached] = not any(map(self._is_asked_for_type, owners)) and any(
                 self._is_of_tensor(owner) if isinstance(owner, cst.Attribute) else self._is_given_to_torch(owner)
                 for owner in owners
             )
-        return self._used[home, node.value]
+        return self._used[reached]
 
     def _is_asked_for_type(self, argument: cst.CSTNode | None) -> bool:
         call = self._forest.tree.parent(argument) if isinstance(argument, cst.Arg) else None
