@@ -15,7 +15,8 @@ from torchlint.model.program.device_tests import asks_for_device
 from torchlint.model.program.dispatch import Dispatch
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.training.library_steps import LibrarySteps
-from torchlint.model.training.loops import is_backward, is_step
+from torchlint.model.training.loops import Loops, is_backward, is_step
+from torchlint.model.training.network_loops import NetworkLoops
 from torchlint.model.training.networks import Networks
 from torchlint.model.training.step_places import StepPlace, StepPlaces
 
@@ -123,7 +124,8 @@ class Flushes:
         if self._is_for_a_purpose(call):
             return None
         places = self._module.fact(StepPlaces)
-        found = places.of(call, places.always, trained=True) or places.of(call, places.always) or self._forward(call)
+        found = places.of(call, places.always, trained=True) or places.of(call, places.always)
+        found = found or self._forward(call) or self._piece_by_piece(call)
         if found is None or self._ends_a_phase(call, found.step):
             return None
         if any(map(self._is_for_a_purpose, found.calls)) or self._is_handling_models(found.step):
@@ -138,6 +140,14 @@ class Flushes:
         if function in self._module.fact(LibrarySteps).evaluations:
             return StepPlace(function, (), trains=False)
         return places.in_training(call)
+
+    def _piece_by_piece(self, call: cst.Call) -> StepPlace | None:
+        """The loop around ``call`` in which a function that it calls runs a network once: ``decode(latents[i:end])``."""
+        places = self._module.fact(StepPlaces)
+        for loop in self._module.fact(Loops).around(call):
+            if places.always(call, loop.node) and self._module.fact(NetworkLoops).runs_once(loop):
+                return StepPlace(loop.node, (), trains=False)
+        return None
 
     def _ends_a_phase(self, call: cst.Call, step: cst.CSTNode) -> bool:
         """Whether a loop, or a comprehension, that runs a network precedes ``call`` in its step: an evaluation.
