@@ -142,7 +142,7 @@ class Flushes:
         return places.in_training(call)
 
     def _piece_by_piece(self, call: cst.Call) -> StepPlace | None:
-        """The loop around ``call`` in which a function that it calls runs a network once: ``decode(latents[i:end])``."""
+        """The loop around ``call`` in which a function that it calls runs a network once: ``decode(x[i:end])``."""
         places = self._module.fact(StepPlaces)
         for loop in self._module.fact(Loops).around(call):
             if places.always(call, loop.node) and self._module.fact(NetworkLoops).runs_once(loop):

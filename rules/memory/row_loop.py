@@ -31,11 +31,14 @@ class RowLoop(Rule):
     - `out[:, i] = x[:, j]` in `for i, j in enumerate(index)`, rows or columns that an index selects;
     - `out[i].index_add_(0, index[i], source[i])`, and `scatter_` and the like;
     - `matrix[t, p] += 1` over the elements of one tensor or of several (`zip(targets.view(-1), guesses.view(-1))`);
-    - `sums[labels[i]] += x[i]`, which adds each row to the one that a tensor names.
+    - `sums[labels[i]] += x[i]`, which adds each row to the one that a tensor names;
+    - `keep[i] = labels[i] in ids`, whether each element of a tensor is one of the same numbers;
+    - `mask.scatter_(1, i + torch.topk(x[:, i : i + m], n, dim=1)[1], True)`, group by group of the columns.
 
     The writes may be under conditions of a row: `if last[i] == end: scores[i] = -1e20`. Also flags rows that are
     computed one by one and joined: `torch.stack([x[i] / n[i] for i in range(size)])`,
-    `torch.stack([start + i * step for i in range(size)])`, and a loop that only appends such rows to lists for
+    `torch.stack([start + i * step for i in range(size)])`, also sums, means and the like of rows up to a length of
+    their own (`torch.mean(x[i, : lengths[i]], dim=0)`), and a loop that only appends such rows to lists for
     `torch.stack` or `torch.cat`.
 
     Not reported: loops in which an iteration reads what another one has written; rows that a network or a function of
@@ -68,7 +71,9 @@ class RowLoop(Rule):
     Conditions of a row are `torch.where`, or an index: `scores[last == end] = -1e20`. One item of each row is
     `out.scatter_(1, labels[:, None], 1)`, and sums by label are `sums.index_add_(0, labels, x)`. Selected columns are
     `x[:, index]`. Windows of rows are one `x.gather(2, index)` of `start[:, None] + torch.arange(size)`. Rows that
-    `index_add_` writes are one `out.scatter_add_(1, index, source)`.
+    `index_add_` writes are one `out.scatter_add_(1, index, source)`. A mean up to lengths is
+    `(x * mask).sum(1) / lengths[:, None]`, groups of columns are `x.view(len(x), -1, m)`, and `labels[i] in ids` is
+    `torch.isin(labels, ids)`.
 
     For rows, apply the function to the whole tensor, with `dim=` where it reduces; `torch.vmap` does this for a
     function of one row.

@@ -17,6 +17,7 @@ _OPTIONS = frozenset({"device", "generator", "out", "pin_memory", "requires_grad
 _MOVING = frozenset({"to", "cuda", "type", "type_as"})
 #: Methods and functions whose result is another form of the same tensor.
 _FORMS = SAME_EVERYWHERE | COMPUTING | FILLING | JOINING | {"scatter_", "to", "type", "Variable", "Parameter"}
+_FORMS |= {"rearrange"}
 #: Functions that make a tensor of an array, functions of NumPy that create one, and methods that give another form.
 _OF_ARRAYS = LEGACY | {"from_numpy", "tensor", "as_tensor", "astype", "copy", "concatenate"}
 _OF_ARRAYS |= {"array", "ravel", "expand_dims", "list", "product"}

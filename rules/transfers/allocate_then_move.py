@@ -32,8 +32,9 @@ class AllocateThenMove(Rule):
       `torch.tril`, arithmetic with numbers, comparisons or `.scatter_(...)`, joined with others by `torch.cat`,
       `torch.stack` or `torch.meshgrid`, or indexed (`torch.eye(classes)[labels]`);
     - in a later statement of the same block, or of one branch of an `if` in it (`if not x.is_cuda: ... else:`), also
-      under several conditions, if nothing else uses the tensor before; only a statement that gives its name another
-      form of it may be between (`x = x.expand(8, 3)`).
+      under several conditions, if nothing else uses the tensor before. Its size may be asked for, and statements may
+      be between that give its name another form of it (`x = x.expand(8, 3)`, also by einops) or its items new tensors
+      (`x[..., 1] = torch.arange(8)`).
 
     Also flags
 

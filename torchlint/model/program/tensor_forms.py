@@ -13,7 +13,7 @@ from torchlint.model.semantics.knowledge import GRADIENT_NORMS, NOT_TENSOR, Kind
 from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.calls import keyword
 from torchlint.model.syntax.climbing import nearest
-from torchlint.model.syntax.scopes import Binding, Scope, unpacked
+from torchlint.model.syntax.scopes import Binding, unpacked
 
 #: Methods of a tensor that give a tensor, and that other objects have as well, with other results.
 _COMPUTING = frozenset({"add", "bmm", "div", "expand", "expand_as", "matmul", "mm", "mul", "sub"})

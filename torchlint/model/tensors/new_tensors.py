@@ -24,6 +24,7 @@ from torchlint.model.tensors.creation import (
     WHOLE,
 )
 from torchlint.model.tensors.generated_lists import GeneratedLists
+from torchlint.model.tensors.given_names import GivenNames
 from torchlint.model.tensors.host_factories import (
     HostFactories,
     NewTensor,
@@ -40,6 +41,9 @@ from torchlint.model.tensors.returned_tensors import ReturnedTensors
 _MOVING = frozenset({"to", "cuda", "type", "type_as"})
 #: Functions that give another form of a tensor, and get no second one.
 _FORMS = WHOLE - {"repeat_interleave"}
+_OF_EINOPS = frozenset({"einops.rearrange", "einops.repeat"})
+#: Attributes and methods that give the size of a tensor, which is the same on any device.
+_SIZES = frozenset({"shape", "size", "numel", "dim", "ndim"})
 #: Functions of torch that give the data of an array, functions that give another form of an array or join several, and
 #: methods of arrays that give another form of one.
 _OF_ARRAYS = LEGACY | {"from_numpy", "tensor", "as_tensor"}
@@ -59,6 +63,7 @@ class NewTensors(ForestFact):
         self._numbers = forest.fact(Numbers)
         self._lists = forest.fact(GeneratedLists)
         self._factories = forest.fact(HostFactories)
+        self._names = forest.fact(GivenNames)
 
     def of(self, node: cst.BaseExpression) -> NewTensor | None:
         """The tensor that ``node`` creates on the host from no other tensor; None if it is or may be something else.
@@ -101,6 +106,8 @@ class NewTensors(ForestFact):
             return None if made is None else replace(made, hosted=True)  # the copy is not a leaf
         if name.startswith("torch."):
             return self._of_function(node, name, held, filled)
+        if name in _OF_EINOPS and node.args and not node.args[0].star:
+            return self._new(node.args[0].value, held=held)
         if name.startswith("numpy."):
             return None
         made = self._of_method(node, node.func, held, filled) if isinstance(node.func, cst.Attribute) else None
@@ -238,7 +245,7 @@ class NewTensors(ForestFact):
         if given is None or given.kind is not BindingKind.ASSIGN:
             return None
         value = self._held_by(node, given)
-        if value is None and (held or self._is_beside(node)):
+        if value is None and (held or self._names.is_beside(node)):
             value = self._only_use_of(node, given)
         return value
 
@@ -252,10 +259,10 @@ class NewTensors(ForestFact):
         if not self._rebinds(move, node):
             return None
         made = tree.statement_of(given.node)
-        if not self._is_beside(node) or self._is_kept(tree.parent(made) or made, node.value):
+        if not self._names.is_beside(node) or self._names.is_kept(tree.parent(made) or made, node.value):
             return None
         between = self._uses(node.value, tree.index(made) + 1, tree.index(move))
-        if all(tree.within(use, made) or tree.exclusive(use, move) or self._fills(use) for use in between):
+        if all(tree.within(use, made) or tree.exclusive(use, move) or self._only_fills(use) for use in between):
             return unpacked(given.value, given.path)
         return None
 
@@ -281,13 +288,38 @@ class NewTensors(ForestFact):
             target = using[0] if len(using) == 1 else target
         return isinstance(target, cst.Name) and target.value == node.value
 
-    def _fills(self, use: cst.CSTNode) -> bool:
-        """Whether a statement only gives all elements of a tensor a value: ``labels.fill_(1)``."""
-        method = self._forest.tree.parent(use)
-        call = self._forest.tree.parent(method) if isinstance(method, cst.Attribute) else None
-        if not isinstance(call, cst.Call) or not isinstance(method, cst.Attribute) or call.func is not method:
+    def _only_fills(self, use: cst.Name) -> bool:
+        """Whether a use of a tensor only gives elements a value, or asks for its size: ``labels.fill_(1)``."""
+        member = self._forest.tree.parent(use)
+        if isinstance(member, cst.Subscript):
+            statement = self._forest.tree.statement_of(use)
+            return isinstance(statement, (cst.Assign, cst.AugAssign)) and self._fills_items(statement, use)
+        if not isinstance(member, cst.Attribute) or member.attr.value in _SIZES:
+            return isinstance(member, cst.Attribute)
+        call = self._forest.tree.parent(member)
+        if not isinstance(call, cst.Call) or call.func is not member:
             return False
-        return method.attr.value in FILLING and isinstance(self._forest.tree.parent(call), cst.Expr)
+        return member.attr.value in FILLING and isinstance(self._forest.tree.parent(call), cst.Expr)
+
+    def _fills_items(self, statement: cst.Assign | cst.AugAssign, name: cst.Name) -> bool:
+        """``ids[..., 1] = ids[..., 1] + torch.arange(n)``: whether items get a new tensor, or it is added to them.
+
+        Each of them once: not in a loop that the tensor is made before.
+        """
+        target = statement.target if isinstance(statement, cst.AugAssign) else statement.targets[0].target
+        if not isinstance(target, cst.Subscript) or not self._is_of(target, name) or not selects(target):
+            return False
+        if isinstance(statement, cst.Assign) and len(statement.targets) > 1:
+            return False
+        value = statement.value
+        parts = operands(value) if isinstance(value, (cst.BinaryOperation, cst.Comparison)) else [value]
+        others = [part for part in parts if not self._is_of(part, name)]
+        tensors = [part for part in others if not self._numbers.is_number(part)]
+        return bool(tensors) and self._names.is_beside(name) and all(self._new(part) for part in tensors)
+
+    def _is_of(self, node: cst.BaseExpression, name: cst.Name) -> bool:
+        """Whether ``node`` is an item of a variable."""
+        return isinstance(node, cst.Subscript) and isinstance(node.value, cst.Name) and node.value.value == name.value
 
     def _only_use_of(self, node: cst.Name, given: Binding) -> cst.BaseExpression | None:
         """What a name was given that is used at ``node`` alone: of ``zeros = torch.zeros(n)``.
@@ -308,6 +340,8 @@ class NewTensors(ForestFact):
         move = tree.statement_of(node)
         if isinstance(move, cst.Return) and tree.index(use) > tree.last(move):
             return False  # what follows does not run after it
+        if tree.index(use) < tree.index(move) and self._only_fills(use):
+            return False
         return not any(tree.within(use, moved) for moved in self._moved_with(node))
 
     def _moved_with(self, node: cst.Name) -> Iterator[cst.CSTNode]:
@@ -330,45 +364,6 @@ class NewTensors(ForestFact):
         value = binding.value
         name = self._forest.name_of(value.func) if isinstance(value, cst.Call) else None
         return bool(binding.path) and name in ("torch.meshgrid", "numpy.meshgrid")
-
-    def _is_beside(self, node: cst.Name) -> bool:
-        """Whether what a name gets is made in the block that uses it, perhaps only under a condition there."""
-        tree = self._forest.tree
-        made = [tree.statement_of(item.node) for item in self._forest.values.reaching.of(node)]
-        blocks = [tree.parent(row) for row in self._rows(tree.statement_of(node))]
-        return any(all(tree.parent(tree.parent(item) or item) is block for item in made) for block in blocks)
-
-    def _rows(self, statement: cst.CSTNode) -> list[cst.CSTNode]:
-        """The row of a statement, and the conditions around it."""
-        tree = self._forest.tree
-        row = tree.parent(statement) or statement
-        suite = row if isinstance(row, cst.SimpleStatementSuite) else tree.parent(row)
-        above = tree.parent(suite) if suite is not None else None
-        while above is not None and isinstance(outer := tree.parent(above), cst.If) and outer.orelse is above:
-            above = outer
-        if not isinstance(above, cst.If):
-            return [row]
-        rows: list[cst.CSTNode] = [row, above]
-        while isinstance(outer := tree.parent(tree.parent(above) or above), cst.If) and outer.orelse is None:
-            rows.append(above := outer)
-        return rows
-
-    def _is_parameter(self, node: cst.Name) -> bool:
-        """Whether a name can only be what a function is given, as a tensor that its caller need not pass."""
-        return all(item.kind is BindingKind.PARAM for item in self._forest.values.reaching.of(node))
-
-    def _is_kept(self, row: cst.CSTNode, name: str) -> bool:
-        """Whether a row is run once and what it makes is kept: ``if bank is None:``."""
-        return any(
-            isinstance(part, cst.Comparison)
-            and isinstance(part.left, cst.Name)
-            and part.left.value == name
-            and any(isinstance(item.operator, cst.Is) for item in part.comparisons)
-            and not self._is_parameter(part.left)
-            for above in self._forest.tree.ancestors(row)
-            if isinstance(above, cst.If)
-            for part in self._forest.tree.nodes_in(above.test)
-        )
 
     def _is_traced(self, node: cst.CSTNode) -> bool:
         """Whether ``node`` is in an argument of ``torch.jit.trace``, which records the copy on purpose."""

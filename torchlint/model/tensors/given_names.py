@@ -1,0 +1,54 @@
+"""Where a name is given a tensor: in the block that uses it, or once, to be kept."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from torchlint.model.forest import Forest, ForestFact
+from torchlint.model.syntax.binding_kinds import BindingKind
+
+
+class GivenNames(ForestFact):
+    """Answers for one forest."""
+
+    def __init__(self, forest: Forest) -> None:
+        self._forest = forest
+
+    def is_beside(self, node: cst.Name) -> bool:
+        """Whether what a name gets is made in the block that uses it, perhaps only under a condition there."""
+        tree = self._forest.tree
+        made = [tree.statement_of(item.node) for item in self._forest.values.reaching.of(node)]
+        blocks = [tree.parent(row) for row in self._rows(tree.statement_of(node))]
+        return any(all(tree.parent(tree.parent(item) or item) is block for item in made) for block in blocks)
+
+    def _rows(self, statement: cst.CSTNode) -> list[cst.CSTNode]:
+        """The row of a statement, and the conditions around it."""
+        tree = self._forest.tree
+        row = tree.parent(statement) or statement
+        suite = row if isinstance(row, cst.SimpleStatementSuite) else tree.parent(row)
+        above = tree.parent(suite) if suite is not None else None
+        while above is not None and isinstance(outer := tree.parent(above), cst.If) and outer.orelse is above:
+            above = outer
+        if not isinstance(above, cst.If):
+            return [row]
+        rows: list[cst.CSTNode] = [row, above]
+        while isinstance(outer := tree.parent(tree.parent(above) or above), cst.If) and outer.orelse is None:
+            rows.append(above := outer)
+        return rows
+
+    def _is_parameter(self, node: cst.Name) -> bool:
+        """Whether a name can only be what a function is given, as a tensor that its caller need not pass."""
+        return all(item.kind is BindingKind.PARAM for item in self._forest.values.reaching.of(node))
+
+    def is_kept(self, row: cst.CSTNode, name: str) -> bool:
+        """Whether a row is run once and what it makes is kept: ``if bank is None:``."""
+        return any(
+            isinstance(part, cst.Comparison)
+            and isinstance(part.left, cst.Name)
+            and part.left.value == name
+            and any(isinstance(item.operator, cst.Is) for item in part.comparisons)
+            and not self._is_parameter(part.left)
+            for above in self._forest.tree.ancestors(row)
+            if isinstance(above, cst.If)
+            for part in self._forest.tree.nodes_in(above.test)
+        )
