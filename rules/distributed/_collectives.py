@@ -16,6 +16,7 @@ from torchlint.model.program.dispatch import Dispatch
 from torchlint.model.semantics.iterables import iterables
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.binding_kinds import BindingKind
+from torchlint.model.syntax.calls import keyword
 from torchlint.model.syntax.climbing import is_tested
 from torchlint.model.syntax.conditions import ConditionKind, branches, conditions
 from torchlint.model.syntax.dotted import base_of, dotted_name, last_part
@@ -165,7 +166,8 @@ class Collectives:
         return self._inside(call, depth, seen)
 
     def _sum(self, call: cst.Call) -> tuple[cst.CSTNode, Collective] | None:
-        given = call.args[0].value if call.args and call.args[0].keyword is None else None
+        positional = call.args[0].value if call.args and call.args[0].keyword is None else None
+        given = positional or keyword(call, "tensor")
         if given is None:
             return None
         if ".grad" in self._module.code(given):
@@ -232,7 +234,10 @@ class Collectives:
 
     def _is_argument_needed(self, call: cst.Call, operation: cst.CSTNode) -> bool:
         """Whether ``operation`` changes an argument of ``call`` on which a gradient or a decision depends."""
-        changed = base_of(operation.args[0].value) if isinstance(operation, cst.Call) and operation.args else None
+        exchanged = keyword(operation, "tensor") if isinstance(operation, cst.Call) else None
+        if exchanged is None and isinstance(operation, cst.Call) and operation.args:
+            exchanged = operation.args[0].value
+        changed = base_of(exchanged) if exchanged is not None else None
         if not isinstance(changed, cst.Name):
             return False
         if any(item.kind is not BindingKind.PARAM for item in self._module.values.reaching.of(changed)):
