@@ -102,7 +102,6 @@ def same_place(one: dict[str, Any], other: dict[str, Any]) -> bool:
 def compare(labelled: dict[str, Any], found: list[dict[str, Any]]) -> Outcome:
     """The outcome of a repository: labels against findings, one to one, the nearest first."""
     outcome = Outcome()
-    found = [one for one in found if one["file"] in labelled["files"]]
     pairs = sorted(
         (abs(label["row"] - one["row"]), i, j)
         for i, label in enumerate(labelled["labels"])
@@ -125,7 +124,7 @@ def compare(labelled: dict[str, Any], found: list[dict[str, Any]]) -> Outcome:
     read = [*labelled.get("extra", []), *({**one, "verdict": "debatable"} for one in labelled.get("doubtful", []))]
     known = {found[j]["finding"] for j in taken}
     for one in found:
-        if one["finding"] in known or one["joined"]:
+        if one["finding"] in known or one["joined"] or one["file"] not in labelled["files"]:
             continue
         count = outcome.codes.setdefault(one["code"], Count())
         verdict = next((other["verdict"] for other in read if same_place(one, other)), "unread")
