@@ -12,9 +12,7 @@ from torchlint.model.syntax.calls import keyword
 from torchlint.model.syntax.dotted import called_name, dotted_name
 
 #: Losses that raise under CUDA autocast, for their input is a probability.
-_PROBABILITY_LOSSES = frozenset(
-    {"torch.nn.BCELoss", "torch.nn.functional.binary_cross_entropy", "torch.nn.modules.loss.BCELoss"}
-)
+_PROBABILITY_LOSSES = frozenset({"torch.nn.BCELoss", "torch.nn.functional.binary_cross_entropy"})
 
 #: Functions of penalties on gradients, or on the lengths of paths.
 _PENALTIES = re.compile(r"(gradient|grad|r1|r2)_?penalty|r1_?reg|path_?regular|path_?length", re.IGNORECASE)

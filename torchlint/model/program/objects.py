@@ -234,7 +234,7 @@ class ObjectFlow(ForestFact):
         if binding.kind is BindingKind.FUNCTION:
             return frozenset({binding.node})
         if binding.kind is BindingKind.IMPORT:
-            return frozenset({knowledge.CANONICAL.get(binding.imported, binding.imported)})
+            return frozenset({knowledge.canonical(binding.imported)})
         if binding.kind is BindingKind.PARAM:
             return self._parameter(binding, path)
         return _NOTHING

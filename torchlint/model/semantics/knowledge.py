@@ -61,8 +61,6 @@ CANONICAL = {
     "torch.autograd.set_grad_enabled": "torch.set_grad_enabled",
     "torch.autograd.grad_mode.set_grad_enabled": "torch.set_grad_enabled",
     "torch.autograd.enable_grad": "torch.enable_grad",
-    "torch.nn.modules.module.Module": "torch.nn.Module",
-    "torch.nn.modules.Module": "torch.nn.Module",
     "torch.nn.parallel.DataParallel": "torch.nn.DataParallel",
     "torch.nn.parallel.data_parallel.DataParallel": "torch.nn.DataParallel",
     "torch.nn.parallel.distributed.DistributedDataParallel": "torch.nn.parallel.DistributedDataParallel",
@@ -87,6 +85,9 @@ CANONICAL = {
     "monai.data.DataLoader": "torch.utils.data.DataLoader",
     "monai.data.dataloader.DataLoader": "torch.utils.data.DataLoader",
 }
+
+#: Where torch defines what it exports as ``torch.nn``.
+_LAYERS = "torch.nn.modules."
 
 #: What ``from <module> import *`` brings that rules ask about.
 STAR_EXPORTS = {
@@ -370,3 +371,11 @@ NO_NETWORK = re.compile(
     r"|transform$|transforms$|augment|collat|greedy|beam|ctc|featuri[sz]er|normali[sz]er$)",
     re.IGNORECASE,
 )
+
+
+def canonical(name: str) -> str:
+    """The name that rules use of what torch exports under several: ``torch.nn.GRU`` of ``torch.nn.modules.rnn.GRU``."""
+    if name.startswith(_LAYERS):
+        last = name.rpartition(".")[2]
+        return f"torch.nn.{last}" if last[:1].isupper() else name
+    return CANONICAL.get(name, name)

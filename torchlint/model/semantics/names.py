@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 import libcst as cst
 
-from torchlint.model.semantics.knowledge import CANONICAL, IMPORT_MODULE, STAR_EXPORTS
+from torchlint.model.semantics.knowledge import IMPORT_MODULE, STAR_EXPORTS, canonical
 from torchlint.model.semantics.links import Links, names_bound_by
 from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.climbing import nearest
@@ -247,14 +247,11 @@ class Names:
     def alternatives(self, node: cst.CSTNode | None) -> frozenset[str]:
         """All dotted names ``node`` may have, where an import is conditional."""
         if isinstance(node, cst.Attribute):
-            return frozenset(
-                CANONICAL.get(f"{base}.{node.attr.value}", f"{base}.{node.attr.value}")
-                for base in self.alternatives(node.value)
-            )
+            return frozenset(canonical(f"{base}.{node.attr.value}") for base in self.alternatives(node.value))
         if isinstance(node, cst.Name):
             imported = {binding.imported for binding in self.bindings(node) if binding.kind is BindingKind.IMPORT}
             if imported:
-                return frozenset(CANONICAL.get(name, name) for name in imported)
+                return frozenset(canonical(name) for name in imported)
             single = self.resolve(node)
             return frozenset() if single is None else frozenset({single})
         return frozenset()
@@ -263,10 +260,10 @@ class Names:
         if type(node) is cst.Attribute:
             members = self.members(node)
             if members:
-                names = {_canonical(binding.imported) for binding in members}
+                names = {canonical(binding.imported) for binding in members}
                 return names.pop() if len(names) == 1 and members[0].kind is BindingKind.IMPORT else None
             base = self._resolve(node.value, depth) if depth else self.resolve(node.value)
-            return None if base is None else _canonical(f"{base}.{node.attr.value}")
+            return None if base is None else canonical(f"{base}.{node.attr.value}")
         if type(node) is not cst.Name or depth > _ALIAS_DEPTH:
             return None
         scope = self.home_of(node)
@@ -284,7 +281,7 @@ class Names:
         found: str | None = None
         for binding in bindings:
             if binding.kind is BindingKind.IMPORT:
-                name: str | None = _canonical(binding.imported)
+                name: str | None = canonical(binding.imported)
             elif binding.kind is BindingKind.ASSIGN and binding.value is not None and not binding.path:
                 if is_none(binding.value):
                     continue
@@ -334,11 +331,7 @@ class Names:
     def _unbound(self, node: cst.Name, scope: Scope) -> str | None:
         for module in scope.star_imports:
             if node.value in STAR_EXPORTS.get(module, ()):
-                return _canonical(f"{module}.{node.value}")
+                return canonical(f"{module}.{node.value}")
         if node.value == "torch" and scope.star_imports:
             return "torch"  # passed on by a module of the project
         return f"builtins.{node.value}" if node.value in _BUILTINS else None
-
-
-def _canonical(name: str) -> str:
-    return CANONICAL.get(name, name)
