@@ -496,6 +496,26 @@ def test_whose_file_it_is(config: str, reader: str, scripts: set[str], expected:
 
 
 @pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ({"local/conf.yml": "num_workers: 4\n"}, True),
+        ({"local/conf.yml": "num_workers: 4\n", "local/other.yml": "num_workers: 0\n"}, True),
+        ({"local/other.yml": "num_workers: 4\n"}, False),
+        ({"local/conf.yml": "num_workers: 0\n"}, False),
+        ({"net/local/conf.yml": "num_workers: 4\n", "net/eval.py": "open('local/conf.yml')\n"}, False),
+    ],
+    ids=["named", "next to the one that is named", "not named", "without workers", "named by another program"],
+)
+def test_a_program_names_a_file_in_the_folder_of_a_script(
+    files: Mapping[str, str], expected: bool, tmp_path: Path
+) -> None:
+    train = WORKERS.replace("conf/base.yaml", "local/conf.yml")
+    script = "if __name__ == '__main__':\n    pass\n"
+    write(tmp_path, {"train.py": train, "local/prepare.py": script, "net/local/prepare.py": script, **files})
+    assert ("TL103" in codes(tmp_path)) is expected
+
+
+@pytest.mark.parametrize(
     "unit", [" ", ",", "{", "- ", "num_workers", "num_workers:", ", ", "'", "#", "[", "[a]\n", "num_workers=1\n"]
 )
 @pytest.mark.parametrize("ending", [".yaml", ".toml"])

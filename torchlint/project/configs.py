@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import posixpath
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 from torchlint.model.syntax.context import ConfigValue
@@ -36,6 +37,8 @@ _OPENED = re.compile(r"""[ \t]*(?:-[ \t]+)?(?P<quote>["']?)(?P<key>[\w.-]+)(?P=q
 _MAX_GROUP = 4_000
 #: A row that opens a table of TOML.
 _HEADER = re.compile(r"""^[ \t]*\[(?:[^\]\n]*\.)?["']?([\w-]+)["']?\][ \t\r]*$""", re.MULTILINE)
+#: A string with the path of a configuration file.
+_NAMED = re.compile(r"""["']([\w./-]+\.(?:ya?ml|json|toml))["']""")
 _COMMENT = re.compile(r"(?m)(?:^|[ \t])#[^\n]*")
 
 
@@ -127,12 +130,28 @@ class Configs:
         return os.path.join(self._root, *file.split("/"))
 
 
-def is_own(config: str, reader: str, script_folders: Collection[str]) -> bool:
+def namers(texts: Iterable[tuple[str, str]]) -> dict[str, set[str]]:
+    """By path of a configuration file the folders of Python files that name it, from there or from the root.
+
+    `texts` are these files with their texts; all paths are relative to the root.
+    """
+    found: dict[str, set[str]] = {}
+    for file, text in texts:
+        for name in _NAMED.findall(text):
+            for start in ("", folder_of(file)):
+                found.setdefault(posixpath.normpath(posixpath.join(start, name)), set()).add(folder_of(file))
+    return found
+
+
+def is_own(config: str, reader: str, script_folders: Collection[str], namer_folders: Collection[str] = ()) -> bool:
     """Whether a configuration file may be one of the program that a file is part of; all relative to the root.
 
-    It is another program's if a script is next to it or above it, but below the folder that contains both files.
+    It is another program's if a script is next to it or above it, but below the folder that contains both files, unless
+    a file next to the reader or above it names its path.
     """
     above = ancestors(folder_of(reader))
+    if not set(above).isdisjoint(namer_folders):
+        return True
     return all(folder in above or folder not in script_folders for folder in ancestors(folder_of(config)))
 
 

@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ from torchlint.model.syntax.context import Context, ContextFile
 from torchlint.model.syntax.pieces import Piece, parse_spans
 from torchlint.project.chosen import Chosen
 from torchlint.project.configs import ENDINGS as CONFIG_ENDINGS
+from torchlint.project.configs import namers
 from torchlint.project.project import Project
 from torchlint.project.roots import find_root
 from torchlint.project.state import Dependencies
@@ -291,7 +292,9 @@ def _context(
             spans = tuple((starts[index], ends[index]) for index in indices)
             part = ContextFile(file, text, spans, file in mains, partial(_parsed, root))
             found.append(known.get(_part(part), part))
-    return Context(root, tuple(found), files.find_module, files.configured, lambda: files.configs.read)
+    named = cache(lambda: namers((file.path, file.text) for file in found))
+    configured = partial(files.configured, named=named)
+    return Context(root, tuple(found), files.find_module, configured, lambda: files.configs.read)
 
 
 #: A part of a file: its path, the spans of its pieces, and whether these are all.

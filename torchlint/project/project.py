@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -295,11 +295,18 @@ class Project:
         """A path relative to the root, with slashes; None if it is not of the project."""
         return self._file(path)
 
-    def configured(self, key: str, reader: str) -> tuple[ConfigValue, ...]:
-        """What the configuration files of the program of `reader`, relative to the root, set a key to."""
+    def configured(
+        self, key: str, reader: str, named: Callable[[], Mapping[str, Collection[str]]] = dict
+    ) -> tuple[ConfigValue, ...]:
+        """What the configuration files of the program of `reader`, relative to the root, set a key to.
+
+        `named` gives by path of a configuration file the folders of the files that name it.
+        """
         found = self.configs.values(key)
-        folders = {folder_of(entry) for entry in self._graph.outermost} if found else set()
-        return tuple(value for value in found if is_own(value.file, reader, folders))
+        if not found:
+            return ()
+        folders, namers = {folder_of(entry) for entry in self._graph.outermost}, named()
+        return tuple(value for value in found if is_own(value.file, reader, folders, namers.get(value.file, ())))
 
     def find_module(self, module: str, importer: str) -> str | None:
         """The file of a module, both relative to the root."""
