@@ -19,6 +19,8 @@ GETTERS = re.compile(
     r"^(get|is|has|num|print|show|plot|draw|save|write|dump|export|log|info|describe|summary|report|close"
     r"|(run_)?eval(uate)?|compute)(_|$)|^__len__$"
 )
+#: How many calls of functions are followed that change a dataset for what makes it.
+_DEPTH = 3
 #: What Lightning runs before it asks for loaders.
 _BEFORE_LOADERS = frozenset({"__init__", "prepare_data", "setup"})
 
@@ -102,15 +104,22 @@ class DatasetChanges:
         root = self._tree.root_of(node)
         return root is not self._tree.root_of(epochs) and not self._module.links.is_imported(root)
 
-    def _comes_after(self, node: cst.CSTNode, loader: Call) -> bool:
+    def _comes_after(self, node: cst.CSTNode, loader: Call, depth: int = _DEPTH) -> bool:
+        """Whether ``node`` may run once the loader exists: not before, nor for what is not its dataset yet."""
         function = self._module.function_of(node)
         if function is self._module.function_of(loader.node):
             return self._tree.index(node) > self._tree.index(loader.node)
-        return function is None or not (
-            self._constructs_dataset(function)
-            or self._makes_dataset(function, loader)
-            or self._sets_up(function, loader)
-        )
+        if function is None:
+            return True
+        if self._constructs_dataset(function) or self._makes_dataset(function, loader):
+            return False
+        return not (self._sets_up(function, loader) or self._is_called_before(function, loader, depth))
+
+    def _is_called_before(self, function: cst.FunctionDef, loader: Call, depth: int) -> bool:
+        """Whether each call of a function runs before the loader exists: a part of what makes the dataset."""
+        callers = self._module.callers(function)
+        is_known = depth > 0 and callers.complete and bool(callers.calls)
+        return is_known and not any(self._comes_after(call, loader, depth - 1) for call in callers.calls)
 
     def _sets_up(self, function: cst.FunctionDef, loader: Call) -> bool:
         """Whether Lightning runs a method before the hook of its class that creates the loader."""
@@ -125,5 +134,6 @@ class DatasetChanges:
     def _makes_dataset(self, function: cst.FunctionDef, loader: Call) -> bool:
         """Whether a function creates the dataset of ``loader`` and returns it: what it changes, it changes before."""
         made = self._module.value(loader.argument("dataset").value).origins
-        returned = (self._module.value(item).origins for item in self._module.definitions.returns(function) if item)
-        return any(self._tree.within(origin, function) for origins in returned for origin in origins & made)
+        returned = (self._module.value(item) for item in self._module.definitions.returns(function) if item)
+        parts = (part for value in returned for part in (value, *value.elements))
+        return any(self._tree.within(origin, function) for part in parts for origin in part.origins & made)
