@@ -15,6 +15,7 @@ from torchlint.model.module import Module
 from torchlint.model.program.config_files import ConfigFiles
 from torchlint.model.program.configuration import Configuration
 from torchlint.model.program.environment_variables import READS
+from torchlint.model.program.options import Options
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Device
 from torchlint.model.syntax.calls import Call
@@ -108,11 +109,15 @@ class Pinning:
         return (node.body if wanted == key else node.orelse) if is_of_each else node
 
     def _is_passed_to_library(self, loader: Call) -> bool:
-        """Whether the loader is passed to a library that copies the batches itself: ``accelerator.prepare``."""
+        """Whether the loader is passed to a library that copies the batches itself: ``accelerator.prepare``.
+
+        Not if that is only done under an option that is off by default: ``if args.use_accelerate``.
+        """
         made = {maker.node for maker in self._module.fact(Loaders).creating_calls(loader)}
         return any(
             value.kind is Kind.LOADER and not made.isdisjoint(value.origins)
             for call in self._module.methods(*_HANDING_OVER)
+            if not self._module.fact(Options).leave_out(call.node)
             for value in (self._module.value(item.value) for item in call.node.args)
         )
 
