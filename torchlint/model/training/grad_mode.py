@@ -199,13 +199,16 @@ class GradModes(ForestFact):
 
     @cached_property
     def _grad_switches(self) -> list[tuple[cst.Call, GradMode | None]]:
-        """The ``torch.set_grad_enabled(...)`` statements, and those that call a function with one in its body."""
+        """The ``torch.set_grad_enabled(...)`` statements, and those that call a function with one in its body.
+
+        So are ``torch.no_grad().__enter__()`` and ``stack.enter_context(torch.no_grad())``.
+        """
         found: list[tuple[cst.Call, GradMode | None]] = []
-        for call in self._names.calls_of(knowledge.SET_GRAD_ENABLED):
-            statement = self._tree.parent(call)
+        switches = [(call, self.manager_mode(call)) for call in self._names.calls_of(knowledge.SET_GRAD_ENABLED)]
+        for call, mode in (*switches, *self._entered):
+            statement, home = self._tree.parent(call), self._tree.function_of(call)
             if not isinstance(statement, cst.Expr):
                 continue
-            mode, home = self.manager_mode(call), self._tree.function_of(call)
             found.append((call, mode))
             line = self._tree.parent(statement)
             above = self._tree.parent(line) if line is not None else None
@@ -213,6 +216,19 @@ class GradModes(ForestFact):
                 calls = self._definitions.callers(home, self._values).calls
                 found += [(item, mode) for item in calls if isinstance(self._tree.parent(item), cst.Expr)]
         return sorted(found, key=lambda item: self._tree.index(item[0]))
+
+    @property
+    def _entered(self) -> Iterator[tuple[cst.Call, GradMode]]:
+        """The calls that enter a context manager of the grad mode; it is not known for how long, or which one.
+
+        Only ``torch.no_grad().__enter__()`` is never undone: an ``inference_mode()`` without a name is at once.
+        """
+        for call in self._tree.calls_named("__enter__", "enter_context"):
+            if isinstance(call.func, cst.Attribute) and (call.args or call.func.attr.value == "__enter__"):
+                is_lasting = isinstance(call.func.value, cst.Call) and not call.args
+                mode = self.manager_mode(call.args[0].value if call.args else call.func.value)
+                if mode is not None:
+                    yield call, mode if is_lasting and mode is not GradMode.INFERENCE else GradMode.UNKNOWN
 
     def _called_mode(self, function: cst.FunctionDef, node: cst.CSTNode) -> GradMode:
         """The grad mode in which ``function`` runs ``node``, unless its own statements set another one."""

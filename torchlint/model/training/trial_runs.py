@@ -31,14 +31,17 @@ class TrialRuns:
         self._module = module
 
     def makes_network(self, function: cst.FunctionDef, model: cst.BaseExpression) -> bool:
-        """Whether a network is made in the function that runs it, without weights that are loaded there."""
+        """Whether the network is made in the function, and neither that nor a function that makes it loads weights."""
         if not isinstance(model, cst.Name):
             return False
         scope = self._module.names.home_of(model)
         bindings = scope.bindings[model.value] if scope is not None and scope.node is function else []
         if any(binding.kind is BindingKind.PARAM for binding in bindings) or all(map(self._is_given, bindings)):
             return False
-        return not self._module.fact(LoadedWeights).within(function)
+        made = [binding.value for binding in bindings if isinstance(binding.value, cst.Call)]
+        called = [item for call in made for item in self._module.definitions.called(call, self._module.values)]
+        makers = [item for item in called if isinstance(item, cst.FunctionDef)]
+        return not any(map(self._module.fact(LoadedWeights).within, (function, *makers)))
 
     def _is_given(self, binding: Binding) -> bool:
         """Whether a name is given what another one refers to: ``critic, actor = networks``, ``for net in nets``."""
