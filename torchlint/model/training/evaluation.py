@@ -7,7 +7,7 @@ import libcst as cst
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.knowledge import Kind
-from torchlint.model.syntax.climbing import climb
+from torchlint.model.syntax.conditions import ConditionKind, conditions
 from torchlint.model.syntax.dotted import dotted_name
 from torchlint.model.syntax.parameters import parameters_of
 from torchlint.model.syntax.scopes import unpacked
@@ -147,12 +147,12 @@ class Evaluation(ForestFact):
 
 
 def is_of_evaluation(forest: Forest, node: cst.CSTNode) -> bool:
-    """Whether ``node`` only runs in evaluation mode: in the ``else`` of ``if self.training:``."""
-    for above, child in climb(forest.tree, node):
-        if isinstance(above, cst.FunctionDef):
+    """Whether ``node`` only runs in evaluation mode: in the ``else`` of ``if self.training:``, or after its return."""
+    for item in conditions(forest.tree, node):
+        if isinstance(item.node, cst.FunctionDef):
             return False
-        if isinstance(above, cst.If) and child is not above.test:
-            test = forest.code(above.test)
-            if test == ("self.training" if child is above.orelse else "not self.training"):
+        if item.test is not None and item.kind in (ConditionKind.BRANCH, ConditionKind.EXIT):
+            holds = item.kind is ConditionKind.BRANCH and not item.is_else
+            if forest.code(item.test) == ("not self.training" if holds else "self.training"):
                 return True
     return False
