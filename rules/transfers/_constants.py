@@ -26,6 +26,7 @@ from torchlint.model.tensors.placement import Placement
 from torchlint.model.training.purpose import Purposes
 from torchlint.model.training.step_places import StepPlace, StepPlaces
 
+from ._chosen_types import calls_of_types, type_of
 from ._constant_values import ConstantValues, is_changed_at
 from ._indirect import IndirectMoves
 from ._repetition import is_for_deployment, keeps_result
@@ -82,8 +83,13 @@ class ConstantUploads:
     @cached_property
     def all(self) -> list[Upload]:
         """The constants that the code of a file uploads at every step or call of a network, in order."""
-        calls = self._module.own_calls(*_OF_DATA, *_OF_LISTS, *_OF_CUDA)
-        return [found for call in calls if (found := self._upload(call.node))]
+        calls = [call.node for call in self._module.own_calls(*_OF_DATA, *_OF_LISTS, *_OF_CUDA)]
+        calls += filter(self._is_of_cuda, calls_of_types(self._module))
+        return [found for call in dict.fromkeys(calls) if (found := self._upload(call))]
+
+    def _is_of_cuda(self, call: cst.Call) -> bool:
+        """Whether ``call`` makes a tensor on the current GPU, if there is one."""
+        return (self._module.name_of(call.func) or type_of(self._module, call)) in _OF_CUDA
 
     def _upload(self, factory: cst.Call) -> Upload | None:
         data = self._data(factory)
@@ -142,7 +148,7 @@ class ConstantUploads:
     def _copying(self, made: cst.BaseExpression) -> cst.Call | None:
         """The call that copies what ``made`` gives: a factory itself with ``device=``, or a move of its result."""
         device = keyword(made, "device") if isinstance(made, cst.Call) else None
-        if isinstance(made, cst.Call) and (device is not None or self._module.name_of(made.func) in _OF_CUDA):
+        if isinstance(made, cst.Call) and (device is not None or self._is_of_cuda(made)):
             return made if device is None or self._may_be_gpu(device) else None
         for above, child in climb(self._tree, made):
             if isinstance(above, cst.Call) and above.func is child:

@@ -44,6 +44,8 @@ _BOUND = re.compile(r"[ \t]*(\w+) *=(?!=)")
 #: The head of a function, up to its parameters, and one of these.
 _FUNCTION = re.compile(r"def (\w+)\(")
 _PARAMETER = re.compile(r"\s*(\w+)")
+#: A type in a conditional expression.
+_CHOSEN = re.compile(r"\.cuda\.\w*Tensor\s+if\b|\belse\s+torch\.cuda\.\w*Tensor\b")
 _TYPE = 24  #: characters of ``cuda.FloatTensor(``
 _NEAR = 1000  #: characters between a factory and the move of what it makes
 _ARGUMENTS = 600  #: characters of the arguments of a factory
@@ -66,11 +68,17 @@ def _is_factory(text: str, at: int) -> bool:
 def _is_uploaded(text: str, start: int) -> bool:
     end = closing_bracket(text, start, _ARGUMENTS)
     given = text[start : start + _ARGUMENTS if end is None else end]
-    of_cuda = "cuda." in text[max(0, start - _TYPE) : start]
+    of_cuda = "cuda." in text[max(0, start - _TYPE) : start] or _chooses_type(text)
     moved = of_cuda or "device" in given or (end is not None and _MOVED.match(text, end + 1) is not None)
     data = _split(given)[0]
     is_copied = moved or _is_moved_later(text, start)
     return is_copied and (_may_be_constant(text, data) or _may_be_given_constant(text, start, data.strip()))
+
+
+@lru_cache(maxsize=1)
+def _chooses_type(text: str) -> bool:
+    """Whether a condition decides which type a name is: ``torch.cuda.FloatTensor if cuda else torch.FloatTensor``."""
+    return "cuda." in text and _CHOSEN.search(text) is not None
 
 
 def _may_be_given_constant(text: str, place: int, name: str) -> bool:

@@ -20,9 +20,10 @@ class ConstantUploadPerStep(Rule):
     ## What it does
     Flags `torch.tensor(...)`, `torch.as_tensor(...)`, `torch.from_numpy(np.array(...))`, `torch.Tensor([...])` and its
     typed variants of numbers that never change, where the result is made with `device=` or moved by `.to(device)`,
-    `.to(x)`, `.cuda()` or `.type_as(x)`, also under a name, and `torch.cuda.FloatTensor([...])`: in the `forward` of a
-    network or criterion, the `step` of an optimizer, a `__call__` that returns what a network gives, a loop that trains
-    or runs a network, also in a function, as a solver of a diffusion model does, or in a function that these call.
+    `.to(x)`, `.cuda()` or `.type_as(x)`, also under a name, and `torch.cuda.FloatTensor([...])`, also as the type
+    `torch.cuda.FloatTensor if x.is_cuda else torch.FloatTensor`: in the `forward` of a network or criterion, the `step`
+    of an optimizer, a `__call__` that returns what a network gives, a loop that trains or runs a network, also in a
+    function, as a solver of a diffusion model does, or in a function that these call.
     Numbers that never change are literals, constants of the file, attributes that only constructors set or fill, also
     by a key (`self.stats["mean"]`) or of a part (`self.net.mean`), the `ignore_index` of a loss, parameters to which
     every call passes such numbers, and what a function computes from them with NumPy alone. What a constructor is given
