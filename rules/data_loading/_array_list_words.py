@@ -9,7 +9,9 @@ from torchlint.source.lexemes import behind, is_in_name
 
 #: A constructor, and what its argument begins with. A pattern that begins with a literal is quick.
 _LIST = re.compile(r"ensor\((?:(?<!\wtensor\()(?<=tensor\()|(?<=as_tensor\()|(?<=Tensor\())\s*(\(?\[|\(|\w+\s*[,)])")
-_ARRAY = re.compile(r"\b(?:np|numpy|cv2|librosa)\.[a-z]\w*\(|\.numpy\(\)|\.(?:row|col)\b")
+_ARRAY = re.compile(r"\b(?:np|numpy|cv2|librosa)\.[a-z]\w*\(|linear_sum_assignment\(|\.numpy\(\)|\.(?:row|col)\b")
+#: A constructor that gets several arrays of indices.
+_INDICES = re.compile(r"ensor\(\s*(?:\w+\.)*(?:nonzero|where|\w+_indices|linear_sum_assignment)\(")
 _ELEMENT = re.compile(r"\s*[^\n,\[\]]{0,120}")
 #: A list that is filled: `rows.append(`, `rows = [`.
 _FILLED = re.compile(r"\b([A-Za-z_]\w*)(?:\.append\(|\s*=\s*\[)")
@@ -33,7 +35,7 @@ _NAME = re.compile(r"\s*([A-Za-z_]\w*)\s*[,)\]*/+-]")
 
 def builds_from_arrays(text: str) -> bool:
     """Whether a constructor of tensors is given a list with arrays, or a name for one."""
-    if any(any(behind(text, word, _OBSERVED)) for word in _CONSTRUCTORS):
+    if any(any(behind(text, word, _OBSERVED)) for word in _CONSTRUCTORS) or _INDICES.search(text):
         return True
     names: set[str] = set()
     for found in _LIST.finditer(text):

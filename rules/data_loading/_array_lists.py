@@ -34,6 +34,13 @@ _ARRAYS = frozenset(
 _ARRAYS |= {f"cv2.{name}" for name in ("cvtColor", "imread", "resize", "warpAffine", "warpPerspective")}
 _ARRAYS |= {f"librosa.{name}" for name in ("amplitude_to_db", "power_to_db", "stft")}
 _ARRAYS |= {f"librosa.feature.{name}" for name in ("melspectrogram", "mfcc")}
+#: Functions that give several arrays of indices, in a tuple; NumPy's ``where`` does if it gets nothing but a condition.
+_INDICES = frozenset(
+    {
+        *(f"numpy.{name}" for name in ("nonzero", "where", "tril_indices", "triu_indices", "diag_indices")),
+        "scipy.optimize.linear_sum_assignment",
+    }
+)
 #: Methods of an array that give an array of one dimension or more.
 _METHODS = frozenset("astype copy flatten ravel repeat reshape swapaxes transpose".split())
 #: How a file of arrays gets its name.
@@ -146,6 +153,8 @@ class ArrayLists:
         """An array of a list that contains nothing else; None if it may contain something else."""
         if isinstance(data, cst.Name):
             return self._array_in_name(data)
+        if self._gives_indices(data):
+            return data
         if isinstance(data, cst.ListComp):
             return data.elt if self._is_array(data.elt) else None
         if isinstance(data, (cst.List, cst.Tuple)):
@@ -223,10 +232,17 @@ class ArrayLists:
             return self._is_array(node.value, depth - 1)
         if isinstance(node, cst.Subscript):
             is_sliced = any(isinstance(item.slice, cst.Slice) for item in node.slice)
+            if self._gives_indices(node.value):
+                return isinstance(index_of(node), cst.Integer)
             return self._is_array(node.value, depth - 1) if is_sliced else self._is_of_file(node)
         if not isinstance(node, cst.Call):
             return False
         return self._makes(node) or self._is_changed_array(node, depth) or self._returns_array(node, (), depth - 1)
+
+    def _gives_indices(self, node: cst.BaseExpression) -> bool:
+        """Whether ``node`` is a tuple of arrays: ``np.nonzero(mask)``, ``linear_sum_assignment(costs)``."""
+        name = self._module.name_of(node.func) if isinstance(node, cst.Call) else None
+        return isinstance(node, cst.Call) and name in _INDICES and (name != "numpy.where" or len(node.args) == 1)
 
     def _is_of_file(self, item: cst.Subscript) -> bool:
         """Whether ``item`` is an array of a file of NumPy: ``np.load("points.npz")["points"]``."""
@@ -280,6 +296,8 @@ class ArrayLists:
         if binding.kind is not BindingKind.ASSIGN:
             return False
         if binding.path and isinstance(binding.value, cst.Call):  # `states, rewards = envs.step(actions)`
+            if self._gives_indices(binding.value):
+                return len(binding.path) == 1
             return self._returns_array(binding.value, binding.path, depth)
         return self._is_array(unpacked(binding.value, binding.path), depth)
 
