@@ -520,6 +520,8 @@ COLLECTING = "import torch\n\n\n@torch.no_grad()\ndef collect_all(algorithm, x):
         ({"runner": RUNNER}, []),
         ({"runner": RUNNER.replace("torch.inference_mode()", "self.env.lock")}, [10]),
         ({"runner": RUNNER.replace(".act(", ".play(")}, [10]),
+        ({"runner": RUNNER.replace("self.agent.act(", "getattr(self.agent, 'act')(")}, []),
+        ({"runner": RUNNER.replace("self.agent.act(", "setattr(self.agent, 'act')(")}, [10]),
         ({"tests/test_runner": RUNNER}, [10]),
         ({"algorithm": ALGORITHM}, [10]),
         ({"algorithm": ALGORITHM, "collecting": COLLECTING}, []),

@@ -131,7 +131,7 @@ class ElementReads:
                 return self._item_named(copied(call.func.value))
             element = copied(call) if call.func.attr.value == "cpu" else None
             indices = indexed(element)[1] if isinstance(element, cst.Subscript) and len(element.slice) > 1 else []
-            return element if indices and all(isinstance(index, cst.Name) for index in indices) else None
+            return element if indices and all(map(_is_number, indices)) else None
         if not self._converts(call) or any(given.keyword is not None or given.star for given in call.args):
             return None
         parts = [self._unrounded(given.value) for given in call.args]
@@ -362,3 +362,8 @@ def indexed(node: cst.BaseExpression) -> tuple[cst.BaseExpression, list[cst.Base
         found[:0] = [item.slice.value if isinstance(item.slice, cst.Index) else None for item in node.slice]
         node = node.value
     return node, found
+
+
+def _is_number(index: cst.CSTNode | None) -> bool:
+    """Whether an index is a name, which may be that of a number; not ``None`` or ``Ellipsis``."""
+    return isinstance(index, cst.Name) and index.value not in ("None", "Ellipsis")

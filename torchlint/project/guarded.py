@@ -92,11 +92,18 @@ class GuardedCalls:
                 elif isinstance(node, (ast.With, ast.AsyncWith)):
                     is_guarded = is_guarded or any(_disables(item.context_expr) for item in node.items)
                 elif isinstance(node, ast.Call) and is_guarded:
-                    found.guarded.add(called_name(node))
+                    found.guarded.add(_run_by(node))
                 elif isinstance(node, ast.Call) and function:
-                    found.callers.setdefault(called_name(node), set()).add(function)
+                    found.callers.setdefault(_run_by(node), set()).add(function)
                 waiting += [(child, is_guarded, function) for child in ast.iter_child_nodes(node)]
         return self._calls[file]
+
+
+def _run_by(node: ast.Call) -> str:
+    """The name of what a call runs, or takes from an object to run it: ``getattr(model, "infer")``."""
+    name = called_name(node)
+    taken = node.args[1] if name == "getattr" and len(node.args) > 1 else None
+    return taken.value if isinstance(taken, ast.Constant) and isinstance(taken.value, str) else name
 
 
 def _disables(node: ast.expr) -> bool:
