@@ -125,6 +125,8 @@ class ConstantValues:
         param = self._module.names.parameter(node, rebound=True)
         if param is not None and any(item.node is param for item in reached):
             return self._is_constant_parameter(param, reached, depth - 1)
+        if len(reached) == 1 and isinstance(reached[0].node, cst.AugAssign):
+            return self._is_constant_sum(node.value, reached[0].node, depth - 1)
         if len(reached) != 1 or reached[0].kind is not BindingKind.ASSIGN or reached[0].value is None:
             return False
         if reached[0].path:
@@ -134,6 +136,24 @@ class ConstantValues:
         if changed or (isinstance(reached[0].value, (cst.List, cst.Tuple)) and self._is_filled(node.value)):
             return False
         return self._is_kept_array(node, reached[0].value) or self.is_constant(reached[0].value, depth - 1)
+
+    def _is_constant_sum(self, name: str, added: cst.AugAssign, depth: int) -> bool:
+        """Whether a function makes a list of constants by ``mask = []``, then ``mask += [1] * self.length``."""
+        before = self._module.values.reaching.only(added.target) if isinstance(added.target, cst.Name) else None
+        if depth <= 0 or before is None or not isinstance(added.operator, cst.AddAssign) or self._is_filled(name):
+            return False
+        if not self._is_of_lists(added.value) or not self.is_constant(added.value, depth):
+            return False
+        if isinstance(before.node, cst.AugAssign):
+            return self._is_constant_sum(name, before.node, depth)
+        made = before.value if before.kind is BindingKind.ASSIGN and not before.path else None
+        return isinstance(made, cst.List) and (not made.elements or self.is_constant(made, depth))
+
+    def _is_of_lists(self, node: cst.BaseExpression) -> bool:
+        """Whether ``node`` is a list that is written there, repeated or joined to others."""
+        if isinstance(node, cst.BinaryOperation):
+            return self._is_of_lists(node.left) or self._is_of_lists(node.right)
+        return isinstance(node, cst.List)
 
     def _is_chosen(self, value: cst.BaseExpression, path: tuple[int, ...], depth: int) -> bool:
         """Whether a setting selects one of several tuples, and what is unpacked of each is a constant.

@@ -31,6 +31,7 @@ from ._constant_values import ConstantValues, is_changed_at
 from ._indirect import IndirectMoves
 from ._repetition import is_for_deployment, keeps_result
 from ._upload_words import OPTIONS
+from ._widths import Widths
 
 #: ``torch.<name>(data)`` that makes a tensor of a list or of a number ...
 _OF_DATA = ("torch.tensor", "torch.as_tensor", "torch.asarray", "torch.from_numpy")
@@ -93,7 +94,9 @@ class ConstantUploads:
 
     def _upload(self, factory: cst.Call) -> Upload | None:
         data = self._data(factory)
-        if data is None or not self._values.is_constant(data) or self._may_be_there(factory, data):
+        if data is None or self._may_be_there(factory, data):
+            return None
+        if not self._values.is_constant(data) and not self._module.fact(Widths).is_scaled(factory, data):
             return None
         if self._module.fact(NewTensors).of(factory) is not None:
             return None  # made of sizes and numbers alone, it can be made on the device

@@ -23,6 +23,9 @@ OPTIONS = re.compile(rf"(?:\bself\.)?\b_?(?:{_SETTINGS}|params|flags)\b", re.IGN
 OPTIONS_PART = re.compile(_SETTINGS, re.IGNORECASE)
 #: ... and what is read from there: ``model.config.tokenizer.bos_id``.
 _OF_OPTIONS = re.compile(rf"\b(?:\w+\.)*_?(?:{_SETTINGS}|params|flags)(?:\.\w+)*\b(?!\()", re.IGNORECASE)
+#: The last size of a tensor, and all its sizes, which a statement unpacks.
+_WIDTH = re.compile(r"\b\w+(?:\.\w+)*(?:\.shape\[-1\]|\.size\(-1\)|\.size\(\)\[-1\])")
+_SIZES = re.compile(r"\w+(?:\.\w+)*\.(?:shape|size\(\))\s*(?:[#;]|\Z)")
 #: The label that a loss ignores.
 IGNORED = re.compile(r"\b(?:\w+\.)+ignore_index\b")
 #: ``[i]`` of ``self.sizes[i]``, for each size in a loop.
@@ -36,8 +39,8 @@ _KNOWN = frozenset(
 )
 _PART = re.compile(r"[,()\[\]{}]")
 _LITERAL = r"(?:[-\[(\d.]|(?:float|math|np|numpy|torch|True|False|list|tuple|range)\b)"
-#: What follows a name to which a literal is assigned.
-_SET = re.compile(rf"\b[^=\n]{{0,40}}=\s*({_LITERAL}[^\n]*)")
+#: What follows a name to which a literal or a size is assigned.
+_SET = re.compile(rf"\b[^=\n]{{0,40}}=\s*((?:{_LITERAL}|[\w.]+\.(?:shape|size)\b)[^\n]*)")
 _EMPTY = re.compile(r"\[\]|\(\)|list\(\)")
 #: The beginning of a line that binds a name.
 _BOUND = re.compile(r"[ \t]*(\w+) *=(?!=)")
@@ -115,7 +118,7 @@ def _may_be_constant(text: str, data: str, depth: int = _DEPTH) -> bool:
     """Whether the data may be the same at every call: no attribute of an object, and no name but of literals."""
     if "finfo" in data or "iinfo" in data:
         return True
-    data = _INDEX.sub("", _OF_OPTIONS.sub("self", IGNORED.sub("self", data)))
+    data = _INDEX.sub("", _OF_OPTIONS.sub("self", IGNORED.sub("self", _WIDTH.sub("1", data))))
     if _ATTRIBUTE.search(data) or _EMPTY.match(data):
         return False
     names = set(_NAME.findall(data)) - _KNOWN
@@ -124,11 +127,12 @@ def _may_be_constant(text: str, data: str, depth: int = _DEPTH) -> bool:
 
 @lru_cache(maxsize=64)  # many tensors of a text may be made of the same name
 def _is_set_to_literal(text: str, name: str, depth: int) -> bool:
-    """Whether a statement assigns a literal to a name, or what is computed from literals."""
+    """Whether a statement assigns a literal to a name, or what is computed from literals, or a size."""
     if depth == 0:
         return True
     return any(
-        _begins_statement(text, at)
+        _SIZES.match(match[1])
+        or _begins_statement(text, at)
         and not match[1].rstrip().endswith(",")
         and not _EMPTY.match(match[1])
         and name not in _NAME.findall(match[1])

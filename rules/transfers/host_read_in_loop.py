@@ -96,7 +96,10 @@ class HostReadInLoop(Rule):
     code = "TL201"
     name = "host-read-in-loop"
     words = ((".item()", ".data[0]", "float(", ".numpy()", ".tolist()", ".cpu()", _INT),)
-    project_words = (("torch", "transformers"), ("backward(", "Trainer(", "def training_step(", "def compute_loss("))
+    project_words = (
+        ("torch", "transformers"),
+        ("backward(", "Trainer(", "def training_step(", "def compute_loss(", "loss.item()"),
+    )
     demo = ("GPU",)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:

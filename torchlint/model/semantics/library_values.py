@@ -59,6 +59,8 @@ def instance_by_base(name: str) -> Value:
 
 def instance_by_name(name: str) -> Value:
     """What calling the library class or function ``name`` gives."""
+    if ".__" in name:  # ``models.__getattribute__(name)`` and ``models.__dict__.get(name)`` may be anything
+        return UNKNOWN
     last = last_part(name)
     if name.startswith("torch.nn.functional."):
         return Value(Kind.TENSOR, role=Role.LOSS if last.endswith(_LOSS_FUNCTIONS) else None)

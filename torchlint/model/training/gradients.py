@@ -68,7 +68,9 @@ class Gradients(ForestFact):
         if name is not None:
             return _is_of_gradients(name)
         last = last_name(call.func)
-        return last.endswith("scaler") and len(call.args) >= 2
+        if not last.endswith("scaler") or len(call.args) < 2:
+            return False
+        return last != "scaler" or any("opt" in last_name(item.value).lower() for item in call.args)  # not of data
 
     def trains(self, node: cst.CSTNode) -> bool:
         """Whether a backward pass or an optimizer's step runs in ``node``, or in what it calls within the file."""
