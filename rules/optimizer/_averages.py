@@ -21,6 +21,9 @@ from torchlint.model.training.step_places import StepPlace, StepPlaces
 from ._average_words import NAMES, PARAMETERS
 from ._blends import Blend, Blends
 
+#: Methods that a training step calls once.
+_UPDATES = frozenset({"update", "step", "update_target", "update_ema", "optimizer_step"})
+
 
 @dataclass(frozen=True, eq=False)
 class AverageLoop:
@@ -108,18 +111,33 @@ class Averages:
 
     def _is_in_optimizer(self, node: cst.CSTNode) -> bool:
         owner = nearest(self._tree, node, cst.ClassDef)
-        return owner is not None and any(
-            name.endswith("Optimizer") for name in self._module.definitions.base_names(owner)
-        )
+        return owner is not None and self._module.values.instance(owner).kind is Kind.OPTIMIZER
 
     def _is_called_elsewhere(self, loop: cst.For) -> bool:
-        """Whether no call of the function around ``loop`` is seen, and its name says what it is there for."""
+        """Whether the function around ``loop`` says what it is there for, and code that is not seen calls it.
+
+        Or that code calls an ``update`` which calls it.
+        """
         function = self._module.function_of(loop)
-        if function is None or self._module.fact(Dispatch).callers(function):
+        if function is None:
             return False
         owner = self._tree.class_of(function)
         names = (function.name.value, owner.name.value if owner is not None else "")
-        return any(map(NAMES.search, names)) and not self._module.fact(Iterations).is_counted(loop, function)
+        if not any(map(NAMES.search, names)) or self._module.fact(Iterations).is_counted(loop, function):
+            return False
+        calls = self._module.fact(Dispatch).callers(function)
+        return not calls or any(map(self._is_of_update, calls))
+
+    def _is_of_update(self, call: cst.Call) -> bool:
+        """Whether a call runs at each ``update`` of an object, as a training step out of sight calls it."""
+        method = self._module.function_of(call)
+        return (
+            method is not None
+            and self._tree.class_of(method) is not None
+            and method.name.value in _UPDATES
+            and self._module.fact(StepPlaces).always(call, method)
+            and not self._module.fact(Dispatch).callers(method)
+        )
 
     # -- the blend
 

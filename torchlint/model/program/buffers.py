@@ -7,9 +7,11 @@ from functools import cached_property
 import libcst as cst
 
 from torchlint.model.forest import ForestFact
+from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.semantics.value import UNKNOWN
 from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.climbing import nearest
-from torchlint.model.syntax.dotted import is_attribute_of_self
+from torchlint.model.syntax.dotted import dotted_name, is_attribute_of_self
 
 
 class Buffers(ForestFact):
@@ -26,9 +28,19 @@ class Buffers(ForestFact):
         ]
 
     def calls_for(self, node: cst.CSTNode) -> list[Call]:
-        """The calls that register ``self.x`` as a buffer of its network; none if it is something else."""
-        owner = nearest(self._forest.tree, node, cst.ClassDef) if is_attribute_of_self(node) else None
-        return [] if owner is None or not isinstance(node, cst.Attribute) else self.of(owner, node.attr.value)
+        """The calls that register ``self.x`` as a buffer of its network, or ``self.net.x`` of a part of it."""
+        if not isinstance(node, cst.Attribute) or node.attr.value not in self._names:
+            return []
+        if is_attribute_of_self(node):
+            owner = nearest(self._forest.tree, node, cst.ClassDef)
+        else:
+            part = self._forest.value(node.value) if (dotted_name(node) or "").startswith("self.") else UNKNOWN
+            owner = part.definition if part.kind is Kind.MODULE and isinstance(part.definition, cst.ClassDef) else None
+        return [] if owner is None else self.of(owner, node.attr.value)
+
+    @cached_property
+    def _names(self) -> frozenset[str]:
+        return frozenset(name for _, name in self._registered)
 
     @cached_property
     def _registered(self) -> dict[tuple[cst.ClassDef, str], list[Call]]:
