@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import libcst as cst
 
 from torchlint.model.module import Module
 from torchlint.model.syntax.binding_kinds import BindingKind
-from torchlint.model.syntax.dotted import called_name, dotted_name, last_part
+from torchlint.model.syntax.dotted import called_name, dotted_name, is_attribute_of_self, last_part
 from torchlint.model.syntax.scopes import Binding
 
 from ._product_sketch import MASK, SAME, SCALE, fills, shifts
@@ -69,9 +70,17 @@ class AttentionFinder:
         if isinstance(call.func, cst.Attribute) and call.func.attr.value == "softmax" and _dim(call, 0) is not None:
             return call.func.value
         called = dotted_name(call.func) or called_name(call.func if isinstance(call.func, cst.Call) else call)
-        if "softmax" in called.lower() and len(call.args) == 1 and self._layers(call):
-            return call.args[0].value
-        return None
+        may_be = "softmax" in called.lower() or (
+            is_attribute_of_self(call.func) and call.func.attr.value in self._layer_names
+        )
+        return call.args[0].value if may_be and len(call.args) == 1 and self._layers(call) else None
+
+    @cached_property
+    def _layer_names(self) -> frozenset[str]:
+        """``attend`` of ``self.attend = nn.Softmax(dim=-1)``."""
+        made = (self._tree.parent(call.node) for call in self._module.own_calls("torch.nn.Softmax"))
+        targets = [item.target for above in made if isinstance(above, cst.Assign) for item in above.targets]
+        return frozenset(target.attr.value for target in targets if isinstance(target, cst.Attribute))
 
     def _layers(self, call: cst.Call) -> list[cst.Call]:
         """The ``nn.Softmax(...)`` that a call runs."""

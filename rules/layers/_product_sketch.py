@@ -32,12 +32,32 @@ _OTHERS = frozenset({"dtype", "shape", "device", "transpose", "permute"})
 def may_attend(sketch: Sketch) -> bool:
     """Whether a softmax is of a matrix product that is only scaled and masked, and its result is only multiplied."""
     for statement in sketch.containing("oftmax"):
-        for call in sketch.calls(statement):
-            if any(_may_be_product(sketch, scores, statement, set()) for scores in _scores(call)) and not _is_kept(
-                sketch, call, statement
-            ):
-                return True
+        if any(_may_be_attention(sketch, call, scores, statement) for call, scores in _softmaxes(sketch, statement)):
+            return True
+        for name in _layers(statement):
+            for place in sketch.containing(f"{name}("):
+                called = (call for call in sketch.calls(place) if dotted_name(call.func) == f"self.{name}")
+                if any(_may_be_attention(sketch, call, call.args[0], place) for call in called if call.args):
+                    return True
     return False
+
+
+def _may_be_attention(sketch: Sketch, call: ast.Call, scores: ast.expr, statement: ast.stmt) -> bool:
+    """Whether a softmax may be of a product, and its result only multiplied."""
+    return _may_be_product(sketch, scores, statement, set()) and not _is_kept(sketch, call, statement)
+
+
+def _softmaxes(sketch: Sketch, statement: ast.stmt) -> Iterator[tuple[ast.Call, ast.expr]]:
+    """The calls in a statement whose names say that they take a softmax, each with what it may be of."""
+    return ((call, scores) for call in sketch.calls(statement) for scores in _scores(call))
+
+
+def _layers(statement: ast.stmt) -> Iterator[str]:
+    """``attend`` of ``self.attend = nn.Softmax(dim=-1)``."""
+    made = statement.value if isinstance(statement, ast.Assign) else None
+    if isinstance(made, ast.Call) and called_name(made) == "Softmax" and isinstance(statement, ast.Assign):
+        names = map(dotted_name, statement.targets)
+        yield from (name.removeprefix("self.") for name in names if name and "softmax" not in name.lower())
 
 
 def _scores(call: ast.Call) -> Iterator[ast.expr]:

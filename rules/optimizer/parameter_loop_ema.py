@@ -34,8 +34,8 @@ class ParameterLoopEma(Rule):
     `e.copy_(decay * e + (1 - decay) * p)`, itself or by a function that it calls for each parameter, such as
     `ema.update(name, p.data)`, or by a lambda: in a training step, in a function that one calls, also in another file,
     in a `forward` that records gradients and whose callers are not seen, and in a function that is named for it
-    (`ema`, `soft_update`), or whose class is (`RunningAverage`), where no call is seen but in the `update` of an object.
-    Target networks of reinforcement learning and momentum encoders are such averages as well.
+    (`ema`, `soft_update`), or whose class is (`RunningAverage`), where no call is seen but in the `update` of an
+    object. Target networks of reinforcement learning and momentum encoders are such averages as well.
 
     Not reported: averages that are updated less often than at every second step by default, optimizers, loops that copy
     parameters, and loops that run where `torch._foreach_lerp_` is missing.

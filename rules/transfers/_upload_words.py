@@ -132,11 +132,13 @@ def _is_set_to_literal(text: str, name: str, depth: int) -> bool:
         return True
     return any(
         _SIZES.match(match[1])
-        or _begins_statement(text, at)
-        and not match[1].rstrip().endswith(",")
-        and not _EMPTY.match(match[1])
-        and name not in _NAME.findall(match[1])
-        and _may_be_constant(text, match[1], depth - 1)
+        or (
+            _begins_statement(text, at)
+            and not match[1].rstrip().endswith(",")
+            and not _EMPTY.match(match[1])
+            and name not in _NAME.findall(match[1])
+            and _may_be_constant(text, match[1], depth - 1)
+        )
         for at, match in behind(text, name, _SET)
     )
 

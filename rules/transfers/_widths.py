@@ -70,10 +70,8 @@ class Widths:
 
     def _are_sizes(self, node: cst.BaseExpression) -> bool:
         """``x.shape`` or ``x.size()`` of one tensor."""
-        method = "shape"
-        if isinstance(node, cst.Call):
-            node, method = node.func, "size" if not node.args else ""
-        return isinstance(node, cst.Attribute) and node.attr.value == method and dotted_name(node) is not None
+        sizes, method = (node.func, "size") if isinstance(node, cst.Call) and not node.args else (node, "shape")
+        return isinstance(sizes, cst.Attribute) and sizes.attr.value == method and dotted_name(sizes) is not None
 
 
 def _is_last(index: cst.BaseExpression | None) -> bool:

@@ -27,8 +27,8 @@ class TensorTruthTest(Rule):
     `step` of an optimizer, in a function that clips gradients and whose callers are unknown, or in a function or a
     `forward` that the step calls, also in another file. In a `forward` that records gradients, its inputs count as
     well, and so do buffers of the network or its parts and what is computed from them: `if not self.is_initialized:`,
-    also with `.item()`, `if torch.any(self.cluster_size < 2):`. Its callers may be unknown, as those in the `Trainer` of
-    transformers, or train it on all data at once, in one step per epoch. A test at every second step
+    also with `.item()`, `if torch.any(self.cluster_size < 2):`. Its callers may be unknown, as those in the `Trainer`
+    of transformers, or train it on all data at once, in one step per epoch. A test at every second step
     (`if step % 2 == 0:`) is flagged too.
 
     Not reported: tests at fewer steps, in evaluation mode, in validation loops and in exception handlers; tests of
