@@ -35,8 +35,8 @@ _VERBS = tuple(
 
 
 def names_function(name: str) -> bool:
-    """Whether a name begins like that of a function, whatever it ends with."""
-    return name.startswith(_VERBS)
+    """Whether a name begins like that of a function, perhaps a private one, whatever it ends with."""
+    return name.lstrip("_").startswith(_VERBS)
 
 
 def names_network(name: str) -> bool:

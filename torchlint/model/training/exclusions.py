@@ -169,7 +169,8 @@ class Exclusions:
         names = [function.name.value, owner.name.value if owner is not None else "", outer.name.value if outer else ""]
         if any(_GRADIENT_SEEKING.search(snake_case(name)) for name in names):
             return True
-        if module.tree.first_within(self._hooks, owner or function) is not None:
+        around = owner or function
+        if any(module.tree.first_within(nodes, around) is not None for nodes in (self._hooks, self._graphs_read)):
             return True
         if module.tree.first_within(self._gradients_read, function) is not None:
             return True
@@ -183,6 +184,11 @@ class Exclusions:
     def _is_in_training(self, node: cst.Attribute) -> bool:
         function = self._module.tree.function_of(node)
         return isinstance(function, cst.FunctionDef) and self._module.fact(Gradients).trains(function)
+
+    @cached_property
+    def _graphs_read(self) -> list[cst.Attribute]:
+        """Each ``.grad_fn`` of a tensor, by which a program walks through its graph."""
+        return [*self._module.tree.attributes_named("grad_fn")]
 
     @cached_property
     def _gradients_read(self) -> list[cst.Attribute]:

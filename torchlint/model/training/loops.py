@@ -198,6 +198,7 @@ _NO_OPTIMIZERS = (
     "progress",
     "simul",
     "sampler",
+    "pruner",
     "noise",
     "ddim",
     "ddpm",
@@ -207,7 +208,7 @@ _NO_OPTIMIZERS = (
 
 
 def is_step(call: cst.Call) -> bool:
-    """``optimizer.step()``, ``scaler.step(optimizer)``; not a scheduler's, an environment's or a profiler's."""
+    """``optimizer.step()``, ``scaler.step(optimizer)``; not that of a scheduler, environment, profiler or pruner."""
     if type(call.func) is not cst.Attribute or call.func.attr.value not in STEP:
         return False
     owner = name_or_key(call.func.value).lower()

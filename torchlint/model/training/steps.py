@@ -281,7 +281,7 @@ class Steps(ForestFact):
         loops = self._forest.fact(Loops).repeating(backward)
         innermost = self._forest.function_of(backward)
         if loops:
-            if not self._forest.fact(WeightChanges).around(innermost):
+            if not self._forest.fact(WeightChanges).around(backward):
                 return  # a saliency map for each batch
             hot = [item.node for item in loops if item.kind is LoopKind.HOT]
             ordered = [item.node for item in loops]

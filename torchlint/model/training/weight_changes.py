@@ -30,13 +30,15 @@ class WeightChanges(ForestFact):
         """Whether an optimizer is used in one of ``bodies``, or in a function that it calls."""
         return any(self._is_below(body, _DOWN) for body in bodies)
 
-    def around(self, function: cst.FunctionDef | None) -> bool:
-        """Whether an optimizer is used in ``function``, in the functions around it, or in those that call it.
+    def around(self, node: cst.CSTNode) -> bool:
+        """Whether an optimizer is used in the function of ``node``, in those around it, or in those that call it.
 
         Apart from loops with a backward pass of their own that such a call is outside of: they use other gradients.
+        Of a script, all that is in its file counts, and the functions that it calls.
         """
+        function = self._forest.function_of(node)
         if function is None:
-            return True  # the rest of a script
+            return self._is_below(self._forest.tree.root_of(node), _DOWN)
         if self._is_below(function, _DOWN):
             return True
         waiting: list[tuple[cst.FunctionDef, int]] = [(function, _UP)]
