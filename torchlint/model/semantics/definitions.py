@@ -104,7 +104,8 @@ class Definitions(Classes):
 
     def _find_reachable(self, func: cst.CSTNode, values: Evaluator) -> list[cst.FunctionDef | cst.ClassDef]:
         if isinstance(func, cst.Name):
-            return self.named(func) or self.registries.picked(func) or self._handed(func, values)
+            known = self.named(func) or self.registries.picked(func) or self._handed(func, values)
+            return known or [*self.partials.classes(func, values)]
         if isinstance(func, (cst.Call, cst.Subscript)):  # `getattr(models, name)()`, `get_trainer(name)(model)`
             return self.registries.picked(func) or self._kept(values.of(func), (cst.FunctionDef, cst.ClassDef))
         if isinstance(func, cst.Attribute):
