@@ -690,6 +690,42 @@ def test_a_tensor_of_a_network_that_a_script_adapts_once(
     assert rows(write(tmp_path, files), "positions", "TL208") == expected
 
 
+SCALES = "import torch\n\nSCALE = torch.tensor([0.2, 0.3, 0.5]){made}\n"
+SCALED_BY_MODULE = """\
+import torch
+from torch import nn
+
+from tools import scales
+
+
+class Scaled(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(3, 4)
+
+    def forward(self, x):
+        return self.layer(x * scales.SCALE.to(x.device))
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "prepared", "expected"),
+    [
+        ("", "", [13]),
+        (".cuda()", "", []),
+        ("", "scales.SCALE = scales.SCALE.cuda()", []),
+        ("", "scales.SCALE[0] = 1", []),
+        ("\nSCALE = SCALE / SCALE.sum()", "", []),
+    ],
+)
+def test_a_tensor_of_an_imported_module_is_moved_at_each_step(
+    made: str, prepared: str, expected: list[int], tmp_path: Path
+) -> None:
+    main = RUNNING.format(file="scaled", name="Scaled").replace("net =", f"from tools import scales\n{prepared}\nnet =")
+    files = {"tools/scales": SCALES.format(made=made), "scaled": SCALED_BY_MODULE, "main": main}
+    assert rows(write(tmp_path, files), "scaled", "TL208") == expected
+
+
 RUNNING = """\
 import torch
 from {file} import {name}

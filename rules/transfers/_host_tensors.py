@@ -45,6 +45,8 @@ class HostTensors(ForestFact):
         if isinstance(node, cst.Attribute) and node.attr.value in _FORMS and not is_attribute_of_self(node):
             return self.is_on_host(node.value)
         if isinstance(node, cst.Attribute):
+            if members := self._forest.names.members(node):
+                return all(self.is_bound_on_host(item) for item in members)
             if is_attribute_of_self(node) and (held := self.held(node)):
                 return all(self.is_bound_on_host(item) for item in held)
             stored = self._forest.values.stored(dotted_name(node) or "")

@@ -77,15 +77,16 @@ class KeptOnHost:
         """Where elements of a name or attribute are set: ``table[row] += x``, ``table.add_(1)``."""
         text = dotted_name(tensor) or ""
         name = last_part(text)
+        texts = {text, name} if self._module.names.members(tensor) else {text}
         for target, _, place in self._module.fact(Stores).containers.get(name, ()):
-            if dotted_name(target) == text:
+            if dotted_name(target) in texts:
                 yield place
         for use in (*self._tree.names.get(name, ()), *self._tree.attributes_named(name)):
             above = self._tree.parent(use)
             statement = self._tree.parent(above) if isinstance(above, cst.Subscript) else None
             adds = isinstance(statement, cst.AugAssign) and statement.target is above
             changes = isinstance(above, cst.Attribute) and changes_in_place(above.attr.value)
-            if above is not None and (adds or changes) and dotted_name(use) == text:
+            if above is not None and (adds or changes) and dotted_name(use) in texts:
                 yield above
 
     # -- forms
@@ -98,9 +99,9 @@ class KeptOnHost:
         return method in WHOLE or method == "type_as" or self._module.fact(HostFactories).casts(call, method)
 
     def _kept(self, node: cst.BaseExpression, depth: int = _DEPTH) -> cst.Attribute | cst.Name | None:
-        """The attribute of ``self``, or the variable of the file, of which ``node`` is a form; also by another name."""
+        """The attribute of ``self``, or the variable of a file, of which ``node`` is a form; also by another name."""
         node = self.whole(node)
-        if is_attribute_of_self(node):
+        if isinstance(node, cst.Attribute) and (is_attribute_of_self(node) or self._module.names.members(node)):
             return node
         if isinstance(node, cst.Call) and depth > 0:
             called = self._module.definitions.called(node, self._module.values)
@@ -123,15 +124,14 @@ class KeptOnHost:
 
     # -- where the tensor is
 
-    def _is_global(self, name: cst.BaseExpression) -> bool:
+    def _is_global(self, name: cst.Attribute | cst.Name) -> bool:
         """Whether a module makes a tensor on the host, and nothing else in it sets or changes that."""
-        home = self._module.names.home_of(name) if isinstance(name, cst.Name) else None
-        return (
-            home is not None
-            and isinstance(name, cst.Name)
-            and len(home.bindings[name.value]) == 1
-            and not any(self.writes_to(name))
-            and self._tensors.is_on_host(name)
+        names = self._module.names
+        bound = names.bindings(name) if isinstance(name, cst.Name) else names.members(name) or ()
+        stored = self._module.fact(Stores).attributes.get(last_part(dotted_name(name) or ""), ())
+        is_set_elsewhere = any(names.modules(owner) for owner, _, _ in stored)  # `colors.WHITE = ...`
+        return len(bound) == 1 and not is_set_elsewhere and not any(self.writes_to(name)) and (
+            self._tensors.is_on_host(name)
         )
 
     def _is_attribute_on_host(self, attribute: cst.Attribute) -> bool:

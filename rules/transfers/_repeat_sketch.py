@@ -126,6 +126,9 @@ def _is_kept(sketch: Sketch, statement: ast.stmt, moved: ast.expr, depth: int = 
             for item in bindings
             if item.kind is BoundKind.VALUE and item.value is not None
         )
+    if isinstance(moved, ast.Attribute):  # a variable of an imported module
+        bindings = sketch.bindings(root_of(moved), statement)
+        return any(isinstance(item.statement, (ast.Import, ast.ImportFrom)) for item in bindings)
     name = called_name(moved) if isinstance(moved, ast.Call) else ""
     return bool(name) and any(
         isinstance(inner, ast.Return)

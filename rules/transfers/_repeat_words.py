@@ -89,7 +89,7 @@ def _is_kept(text: str, name: str, at: int) -> bool:
     if name.endswith("("):
         return name[:-1] in _defined(text)
     if not name.startswith("self."):
-        if name.isupper():
+        if name.rpartition(".")[2].isupper():
             return True  # a constant, maybe of another file
         return name in _aliases(text) or (name in _of_module(text) and name not in _called(text))
     line = text[text.rfind("\n", 0, at) + 1 : at].lstrip()
