@@ -110,7 +110,14 @@ class ReturnedTensors(ForestFact):
         if len(returned) > MANY:
             return None
         passed_on = frozenset(new)
-        return _of_all(None if item is None else self._made(item, passed_on) for item in returned)
+        filled = (item for item in returned if not self._is_empty(item))
+        return _of_all(None if item is None else self._made(item, passed_on) for item in filled)
+
+    def _is_empty(self, node: cst.BaseExpression | None) -> bool:
+        """Whether a function returns a tensor without elements where there is nothing: ``torch.tensor([])``."""
+        data = node.args[0].value if isinstance(node, cst.Call) and len(node.args) == 1 else None
+        is_empty = isinstance(data, cst.List) and not data.elements
+        return isinstance(node, cst.Call) and is_empty and self._forest.name_of(node.func) == "torch.tensor"
 
     def _is_plain(self, function: cst.FunctionDef) -> bool:
         """Whether a function always makes its result anew, with few operations on tensors."""
