@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from whole_program import rows_of, write
 
-from torchlint.project import choice
+from torchlint.project import choice, distances
 from torchlint.project.project import Project
 
 FETCHER = """\
@@ -170,11 +170,11 @@ main()
 """
 
 
-@pytest.mark.parametrize(("far", "comes_first"), [(choice.FAR_SCRIPT, True), (4 * choice.FAR_SCRIPT, False)])
+@pytest.mark.parametrize(("far", "comes_first"), [(distances.FAR_SCRIPT, True), (4 * distances.FAR_SCRIPT, False)])
 def test_the_script_that_uses_a_file_comes_before_what_the_file_uses(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, far: int, comes_first: bool
 ) -> None:
-    monkeypatch.setattr(choice, "FAR_SCRIPT", far)
+    monkeypatch.setattr(distances, "FAR_SCRIPT", far)
     zoo = "".join(f"def loss_{number}(x):\n    return x{' + x.mean()' * 100}\n\n\n" for number in range(200))
     used = " + ".join(f"loss_{number}(images)" for number in range(200))
     printed = "\n".join(f"    print('what is done in row {number} of the script')" for number in range(90))
@@ -361,3 +361,129 @@ def test_a_dict_of_modules_chooses_the_class_of_an_object(
         "main": METHOD,
     }
     assert rows_of(tmp_path, files, "main", "TL102") == expected
+
+
+NETS_WITH_LOSSES = """\
+from zoo import *
+
+
+class Net:
+    def get_losses(self, images):
+        return {used}
+
+
+def get_metrics(net):
+    return net
+"""
+LONG_TRAINER = """\
+class Trainer:
+    def __init__(self, net):
+        self.net = net
+{printed}
+
+    def step(self, images):
+        return self.net.{called}(images)
+"""
+
+
+@pytest.mark.parametrize(
+    ("called", "is_near"),
+    [("get_losses", True), ("step", False), ("get_outputs", False), ("get_metrics", False), ("__init__", False)],
+)
+def test_what_calls_methods_of_a_file_comes_before_other_long_pieces(
+    tmp_path: Path, called: str, is_near: bool
+) -> None:
+    zoo = "".join(f"def loss_{number}(x):\n    return x{' + x.mean()' * 300}\n\n\n" for number in range(60))
+    used = " + ".join(f"loss_{number}(images)" for number in range(60))
+    printed = "\n".join(f"        print('what is done in row {number} of the trainer')" for number in range(90))
+    files = {
+        "zoo": zoo,
+        "nets": NETS_WITH_LOSSES.replace("{used}", used),
+        "trainer": LONG_TRAINER.replace("{printed}", printed).replace("{called}", called),
+        "main": "from nets import Net\nfrom trainer import Trainer\n\nTrainer(Net()).step(None)\n",
+    }
+    write(tmp_path, files)
+    project = Project.around(tmp_path / "nets.py")
+    assert ("trainer.py" in choice.Choice(project, ["nets.py"]).run()) is is_near
+
+
+CONFIGURED = """\
+from dataclasses import dataclass, field
+from typing import Any, Type
+
+import torch
+
+
+@dataclass
+class InstantiateConfig:
+    _target: Type
+    kind: str = "small"
+
+    def setup(self, **options) -> Any:
+        return self.{made}(self, **options)
+
+
+@dataclass
+class PartConfig(InstantiateConfig):
+    _target: Type = {target}
+    width: int = 64
+
+
+class Part(torch.nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        self.layer = torch.nn.Linear(config.width, 8)
+
+    def measure(self, images):
+        loss = self.layer(images.cuda()).square().mean()
+        self.last = loss.item()
+        return loss
+
+
+class Other(Part):
+    def measure(self, images):
+        return self.layer(images.cuda()).square().mean()
+"""
+TRAINING_CONFIGURED = """\
+from dataclasses import dataclass, field
+
+import torch
+from configured import PartConfig
+from photos import Photos
+from torch.utils.data import DataLoader
+
+
+@dataclass
+class Config:
+    part: PartConfig = field(default_factory=PartConfig)
+
+
+def main(config):
+    part = config.part.setup().cuda()
+    optimizer = torch.optim.SGD(part.parameters(), lr=0.1)
+    for images in DataLoader(Photos(), batch_size=64, num_workers=4, pin_memory=True):
+        loss = part.measure(images)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+main(Config())
+"""
+
+
+@pytest.mark.parametrize(
+    ("target", "made", "expected"),
+    [
+        ("field(default_factory=lambda: Part)", "_target", [29]),
+        ("Part", "_target", [29]),
+        ("field(default_factory=lambda: Other)", "_target", []),
+        ("field(default_factory=lambda: find_class())", "_target", []),
+        ("field(default_factory=lambda: Part)", "kind", []),
+    ],
+)
+def test_a_configuration_names_the_class_of_the_object_that_it_makes(
+    target: str, made: str, expected: list[int], tmp_path: Path
+) -> None:
+    configured = CONFIGURED.replace("{target}", target).replace("{made}", made)
+    assert rows_of(tmp_path, {"configured": configured, "main": TRAINING_CONFIGURED}, "configured", "TL201") == expected

@@ -15,6 +15,7 @@ from functools import cache
 from typing import NamedTuple
 
 from torchlint.project.bound_modules import BoundModules, contains, submodule
+from torchlint.project.distances import Distances
 from torchlint.project.files import Files, repeated
 from torchlint.project.imports import DefinitionKind, Facts, Import
 from torchlint.project.picked import PICKING, Picked
@@ -26,10 +27,6 @@ BUDGET = 150_000
 MAX_PIECE = 40_000
 #: ... and so is one that uses the files: the function of a script that does everything can be long.
 MAX_CALLER = 80_000
-#: A piece that is longer, such as the class of a project's options, comes as early as one of so many characters.
-FAR = 4_000
-#: ... and a function of a script that uses a file, as one of so many: it tells the device and the loaders.
-FAR_SCRIPT = 1_000
 #: A module that more files import, other than scripts, is a public one: who calls it is unknown.
 MAX_IMPORTERS = 16
 #: The same for scripts, such as those of many experiments.
@@ -69,6 +66,7 @@ class Choice:
     def __init__(self, files: Files, mains: Sequence[str]) -> None:
         self._files = files
         self._mains = frozenset(mains)
+        self._distances = Distances(files, self._mains)
         self._known_facts = _KnownFacts(files)
         self._glanced_at: set[str] = set()  #: files that were only searched for names
         self._find_module = cache(files.find_module)
@@ -128,9 +126,8 @@ class Choice:
         if len(text) > (MAX_CALLER if is_caller else MAX_PIECE) or _IMPORT.match(text):
             return
         self._added.add((file, index))
-        far = min(len(text), FAR_SCRIPT if is_caller and self._files.is_script(file) else FAR)
-        far += alike * FAR
-        heapq.heappush(self._waiting, (self._distance + far, len(self._added), file, index, is_caller))
+        distance = self._distance + self._distances.of(file, index, len(text), is_caller=is_caller, alike=alike)
+        heapq.heappush(self._waiting, (distance, len(self._added), file, index, is_caller))
 
     def _text(self, file: str, index: int) -> str:
         starts = self._facts(file).pieces.starts

@@ -62,6 +62,7 @@ def _taken_from(files: Files, main: str, names: frozenset[str]) -> object:
         facts.runs,
         files.exported(main),
         files.picked_from(main),
+        files.methods_of(main),
     )
 
 

@@ -24,6 +24,9 @@ class Files(Protocol):
     def members_of(self, file: str) -> tuple[frozenset[str], ...]:
         """The words in each piece of a file that name members: ``b`` of ``a.b``."""
 
+    def methods_of(self, file: str) -> frozenset[str]:
+        """The names of several words that methods in a file have, known without its pieces."""
+
     def vocabulary(self, file: str) -> frozenset[str]:
         """The words in a file, known without its pieces."""
 

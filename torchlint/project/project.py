@@ -227,6 +227,10 @@ class Project:
         """The words in each piece of a file that name members: ``b`` of ``a.b``."""
         return self._entries[file].members
 
+    def methods_of(self, file: str) -> frozenset[str]:
+        """The names of several words that methods in a file, given relative to the root, have."""
+        return self._entries[file].methods
+
     def vocabulary(self, file: str) -> frozenset[str]:
         """The words in a file, given relative to the root."""
         return self._entries[file].vocabulary

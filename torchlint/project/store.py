@@ -14,11 +14,14 @@ from torchlint.project.outlines import Outline, may_run, outline
 from torchlint.project.picked import picked_from
 from torchlint.project.searchpath import added_folders
 from torchlint.source import reading
+from torchlint.source.lexemes import behind
 from torchlint.source.reading import is_notebook
 from torchlint.source.source import SourceError
 
 _WORD = re.compile(r"[^\W\d]\w*")
 _MEMBER = re.compile(r"\.\s*([^\W\d]\w*)")
+#: Behind ``def``: the name of a method.
+_METHOD = re.compile(r"[ \t]*([^\W\d]\w*)\(\s*(?:self|cls)\b")
 #: A list of the names that a star import takes: ``__all__ = ["a", "b"]``.
 _EXPORTED = re.compile(
     r"^__all__(?:[ \t]*:[^=\r\n]*)?[ \t]*=[ \t]*[\[(]((?:[^\[\]()#]|#[^\r\n]*)*)[\])][ \t]*(?:#[^\r\n]*)?\r?$",
@@ -76,6 +79,12 @@ class StoreEntry:
     def members(self) -> tuple[frozenset[str], ...]:
         """The words in each of its top-level statements that name members: ``b`` of ``a.b``."""
         return tuple(map(_members_in, self._statements))
+
+    @cached_property
+    def methods(self) -> frozenset[str]:
+        """The names of several words that its methods have."""
+        found = (match[1] for _, match in behind(self.text or "", "def ", _METHOD))
+        return frozenset(name for name in found if "_" in name.strip("_") and not name.startswith("__"))
 
     @property
     def _statements(self) -> Iterator[str]:
