@@ -130,8 +130,11 @@ class KeptOnHost:
         bound = names.bindings(name) if isinstance(name, cst.Name) else names.members(name) or ()
         stored = self._module.fact(Stores).attributes.get(last_part(dotted_name(name) or ""), ())
         is_set_elsewhere = any(names.modules(owner) for owner, _, _ in stored)  # `colors.WHITE = ...`
-        return len(bound) == 1 and not is_set_elsewhere and not any(self.writes_to(name)) and (
-            self._tensors.is_on_host(name)
+        return (
+            len(bound) == 1
+            and not is_set_elsewhere
+            and not any(self.writes_to(name))
+            and (self._tensors.is_on_host(name))
         )
 
     def _is_attribute_on_host(self, attribute: cst.Attribute) -> bool:

@@ -10,6 +10,7 @@ from functools import cached_property
 import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
+from torchlint.model.program.dispatch import Dispatch
 from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Device
@@ -119,7 +120,7 @@ class Autocasts(ForestFact):
             return False
         self._running.add(function)
         try:
-            callers = self._forest.callers(function).calls
+            callers = self._forest.fact(Dispatch).callers(function)  # also of a network whose `forward` it is
             return any(self._is_on(call, depth - 1, is_autocast) for call in callers)
         finally:
             self._running.discard(function)

@@ -26,7 +26,7 @@ from torchlint.model.semantics.value import Value
 from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.calls import is_of_super, is_super_call
 from torchlint.model.syntax.dotted import dotted_name, is_attribute_of_self
-from torchlint.model.syntax.parameters import class_parameter, first_parameter
+from torchlint.model.syntax.parameters import class_parameter, first_parameter, is_property
 from torchlint.model.syntax.scopes import Scope
 from torchlint.model.syntax.tree import Tree
 
@@ -121,6 +121,7 @@ class Definitions(Classes):
                 else:
                     method = self.method(owner.definition, func.attr.value)
                     found = [method] if method is not None else []
+                found = [item for item in found if not is_property(item)]  # `self.model(x)` runs what that returns
                 return [*found] or self._kept(values.of(func), (cst.FunctionDef,))  # `self.step = self._train_step`
             return self._of_any(owner, func.attr.value, values) or [*self._families.methods(func, owner)]
         return []

@@ -8,6 +8,7 @@ from typing import Protocol
 import libcst as cst
 
 from torchlint.model.semantics.classes import Classes
+from torchlint.model.semantics.definitions import Definitions
 from torchlint.model.semantics.evaluator import Evaluator
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.names import Names
@@ -33,10 +34,10 @@ class _Instances(Evaluator, Protocol):
 class Fields:
     """Answers for one forest."""
 
-    def __init__(self, tree: Tree, names: Names, classes: Classes, values: _Instances) -> None:
+    def __init__(self, tree: Tree, names: Names, definitions: Definitions, values: _Instances) -> None:
         self._tree = tree
         self._names = names
-        self._classes = classes
+        self._classes = self._definitions = definitions
         self._values = values
 
     def given(self, base: Value, name: str) -> Value:
@@ -57,6 +58,23 @@ class Fields:
         if certain and name not in self._values.records.stores:
             return value
         return replace(value, sure=False)  # a base class or `config.data = ...` may set it, too
+
+    def made(self, call: cst.Call, function: cst.FunctionDef) -> Value:
+        """The object of a class that a field of another object names, made by a method: ``config.setup()``.
+
+        The method returns ``self._target(self)``. The object may be of a derived class, as that of a derived
+        configuration is.
+        """
+        returned = self._definitions.returns(function)
+        target = returned[0].func if len(returned) == 1 and isinstance(returned[0], cst.Call) else None
+        if not isinstance(target, cst.Attribute) or not isinstance(call.func, cst.Attribute):
+            return UNKNOWN
+        if not self._names.is_self(target.value):
+            return UNKNOWN
+        named = self.given(self._values.of(call.func.value), target.attr.value)
+        if named.kind is not Kind.CLASS or not isinstance(named.definition, cst.ClassDef):
+            return UNKNOWN
+        return replace(self._values.instance(named.definition), sure=False)
 
     def replaceable(self, base: Value, name: str, value: Value) -> Value:
         """``value``, the default of the field ``name``, for an object that nothing seen made, or that is filled.

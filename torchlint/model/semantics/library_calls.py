@@ -62,6 +62,10 @@ class LibraryCalls:
                 return replace(original, origins=frozenset({node}), compiles=frozenset(), sure=False)
             if original.kind is Kind.TENSOR:  # neither pinned nor part of a graph
                 return Value(Kind.TENSOR, device=original.device, sure=original.sure)
+        if name == "typing.cast" and len(node.args) == 2:
+            promised = self._values.of(first).definition
+            made = self._values.instance(promised) if isinstance(promised, cst.ClassDef) else UNKNOWN
+            return self._values.of(node.args[1].value) or replace(made, sure=False)
         if name == "torch.device":
             given = self._values.of(first)
             return Value(Kind.DEVICE, device=named_device(given), sure=given.sure)

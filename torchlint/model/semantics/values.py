@@ -349,10 +349,11 @@ class Values:
         handed, replaced = self.handed_back.of(node, definition)
         reached = self.branches.reached(node, definition)
         returned = self._once(("returned", definition, reached), lambda: self.returned(definition, reached))
-        if not returned and not returned.shapes and handed is not None:
-            moves = [moved_to(move, self) for move in replaced]
-            returned = replace(self.of(handed), device=next((device for device in moves if device), None))
-        return self._passed_through(node) if not returned and definition.name.value == "cycle" else returned
+        if returned or returned.shapes:
+            return returned
+        if handed is not None:
+            return replace(self.of(handed), device=next(filter(None, (moved_to(one, self) for one in replaced)), None))
+        return self._passed_through(node) if definition.name.value == "cycle" else self._fields.made(node, definition)
 
     def returned(self, function: cst.FunctionDef, reached: Returned | None = None) -> Value:
         """What calling ``function`` gives: its returns, all or those that are reached, or an iterable of its yields."""
