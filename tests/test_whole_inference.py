@@ -532,3 +532,23 @@ def test_a_library_may_call_a_method_without_gradients(
     tmp_path: Path, others: dict[str, str], expected: list[int]
 ) -> None:
     assert rows_of(tmp_path, {"agent": AGENT, **others}, "agent", "TL402") == expected
+
+
+@pytest.mark.parametrize(
+    ("others", "expected"),
+    [
+        ({}, [13]),
+        ({"runner": RUNNER}, []),
+        ({"runner": RUNNER.replace(".act(", ".play(")}, [13]),
+        ({"runner": RUNNER.replace("torch.inference_mode()", "self.env.lock")}, [13]),
+    ],
+)
+def test_a_library_may_call_what_calls_a_method_without_gradients(
+    tmp_path: Path, others: dict[str, str], expected: list[int]
+) -> None:
+    helped = AGENT.replace(
+        "        actions = self.actor(observations).detach()\n",
+        "        return self.choose(observations)\n\n    def choose(self, observations):\n"
+        "        actions = self.actor(observations).detach()\n",
+    )
+    assert rows_of(tmp_path, {"agent": helped, **others}, "agent", "TL402") == expected

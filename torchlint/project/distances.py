@@ -34,5 +34,5 @@ class Distances:
 
     @cached_property
     def _methods(self) -> frozenset[str]:
-        """The methods of the files, by names of several words: others are common."""
+        """The methods of the files, by names that methods of libraries do not have."""
         return frozenset().union(*map(self._files.methods_of, self._mains))

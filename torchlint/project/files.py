@@ -25,7 +25,7 @@ class Files(Protocol):
         """The words in each piece of a file that name members: ``b`` of ``a.b``."""
 
     def methods_of(self, file: str) -> frozenset[str]:
-        """The names of several words that methods in a file have, known without its pieces."""
+        """The names of the methods in a file, without those that methods of libraries may have."""
 
     def vocabulary(self, file: str) -> frozenset[str]:
         """The words in a file, known without its pieces."""

@@ -228,7 +228,7 @@ class Project:
         return self._entries[file].members
 
     def methods_of(self, file: str) -> frozenset[str]:
-        """The names of several words that methods in a file, given relative to the root, have."""
+        """The names of the methods in a file, without those that methods of libraries may have."""
         return self._entries[file].methods
 
     def vocabulary(self, file: str) -> frozenset[str]:

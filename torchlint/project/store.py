@@ -15,6 +15,7 @@ from torchlint.project.picked import picked_from
 from torchlint.project.searchpath import added_folders
 from torchlint.source import reading
 from torchlint.source.lexemes import behind
+from torchlint.source.method_names import is_of_program
 from torchlint.source.reading import is_notebook
 from torchlint.source.source import SourceError
 
@@ -82,9 +83,8 @@ class StoreEntry:
 
     @cached_property
     def methods(self) -> frozenset[str]:
-        """The names of several words that its methods have."""
-        found = (match[1] for _, match in behind(self.text or "", "def ", _METHOD))
-        return frozenset(name for name in found if "_" in name.strip("_") and not name.startswith("__"))
+        """The names of its methods, without those that methods of libraries may have."""
+        return frozenset(match[1] for _, match in behind(self.text or "", "def ", _METHOD) if is_of_program(match[1]))
 
     @property
     def _statements(self) -> Iterator[str]:

@@ -180,7 +180,7 @@ class Inference:
             if any(module.fact(Frozen).has(item.value) for item in unguarded.args):
                 return None
         site = self._recorded_forward(call, function, model, volatile)
-        if site is not None and unguarded is None and self._may_be_called_without_gradients(function):
+        if site is not None and unguarded is None and self._may_be_guarded(function):
             return None  # asked last: it may look at all files of the project
         if site is not None and function is not None and site.node is function and self._also_trains(call, function):
             site = replace(site, node=module.tree.statement_of(call))
@@ -277,12 +277,13 @@ class Inference:
             return False
         return not self._module.callers(function).calls
 
-    def _may_be_called_without_gradients(self, function: cst.FunctionDef | None) -> bool:
-        """Whether code that is not seen may call a method with gradients disabled, by an object of unknown class."""
-        module = self._module
-        if function is None or module.tree.class_of(function) is None or module.callers(function).calls:
+    def _may_be_guarded(self, function: cst.FunctionDef | None, depth: int = 2) -> bool:
+        """Whether code that is not seen may call a method, or one that calls it, with gradients disabled."""
+        if function is None or self._module.tree.class_of(function) is None or function.name.value == "forward":
             return False
-        return module.is_called_without_gradients(function.name.value)
+        calls = self._module.callers(function).calls
+        above = [self._may_be_guarded(self._module.function_of(call), depth - 1) for call in calls if depth > 0]
+        return any(above) if calls else self._module.is_called_without_gradients(function.name.value)
 
     def _evaluating_phases(self, call: cst.Call, function: cst.FunctionDef | None) -> list[Phase]:
         """The phases in which ``function`` only evaluates the network that it trains in another one."""
