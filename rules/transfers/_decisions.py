@@ -8,11 +8,15 @@ import libcst as cst
 
 from torchlint.model.module import Module
 from torchlint.model.program.dispatch import Dispatch
+from torchlint.model.program.tensor_forms import TensorForms
+from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.climbing import climb, nearest
 from torchlint.model.syntax.dotted import called_name, last_name
 from torchlint.model.syntax.scopes import COMPREHENSIONS
 from torchlint.model.training.environments import Environments
 from torchlint.model.training.iterations import Iterations
+
+from ._step_tensors import StepTensors
 
 #: Calls that check a number in order to act on it.
 _CHECKING = re.compile(
@@ -42,6 +46,7 @@ class Decisions:
     def __init__(self, module: Module) -> None:
         self._module = module
         self._tree = module.tree
+        self._forms = module.fact(TensorForms)
 
     def at(self, call: cst.BaseExpression, tensor: cst.BaseExpression, step: cst.CSTNode) -> bool:
         """Whether the number that ``call`` reads from ``tensor`` controls it: a condition, index, size or action."""
@@ -57,7 +62,30 @@ class Decisions:
             return any(self._module.fact(Iterations).at_every_iteration(use, step) for use in asked)
         bound = self._bound(call, statement) if isinstance(statement, cst.Assign) else []
         names = [node for target in bound for node in self._tree.inside(target, cst.Name)]
-        return any(self._asked(name, statement, step) for name in names)
+        asked = [use for name in names for use in self._asked(name, statement, step)]
+        return bool(asked) and not (self._is_of_row(tensor, step) and all(map(self._selects_row, asked)))
+
+    def _is_of_row(self, tensor: cst.BaseExpression, step: cst.CSTNode) -> bool:
+        """Whether a loop in the step, or in a function of it, reads a number of each row: ``multinomial(w[i], 1)``."""
+        loop, function = nearest(self._tree, tensor, cst.For, cst.While), self._module.function_of(tensor)
+        if not isinstance(loop, cst.For) or loop is step or self._module.function_of(loop) is not function:
+            return False
+        targets = {node.value for node in self._tree.inside(loop.target, cst.Name)}
+        indices = (item.slice for part in self._tree.inside(tensor, cst.Subscript) for item in part.slice[:1])
+        return any(
+            isinstance(index, cst.Index) and isinstance(index.value, cst.Name) and index.value.value in targets
+            for index in indices
+        )
+
+    def _selects_row(self, use: cst.Name) -> bool:
+        """Whether a number only indexes a tensor of the step: ``features[i]``, for all rows ``features[indices]``."""
+        index = self._tree.parent(use)
+        selected = nearest(self._tree, use, cst.Subscript)
+        if not isinstance(index, cst.Index) or selected is None or self._is_asked(selected):
+            return False
+        source = selected.value
+        is_tensor = self._module.value(source).kind is Kind.TENSOR or self._forms.is_used_as_tensor(source)
+        return is_tensor and self._module.fact(StepTensors).is_tensor_of_step(source)
 
     def _is_asked_by_callers(self, returned: cst.Return) -> bool:
         """Whether a loop that calls the function of ``returned`` is controlled by what it gets, as to stop early."""

@@ -31,7 +31,9 @@ class HostReadInLoop(Rule):
     computed: `hits.cpu().sum()`, or `meter.update(loss.cpu())` where the method adds it to a sum and to a count. The
     read may be in the loop, or in a function or `forward` that the step calls. It may also be in a function that is
     itself a training step, such as that of an ignite `Engine`, or in a `forward` that records gradients, if its callers
-    are unknown or train it on all data at once. A read at every second step (`if step % 2 == 0:`) is flagged too.
+    are unknown or train it on all data at once. A read at every second step (`if step % 2 == 0:`) is flagged too. So is
+    an index that a loop reads for each row and only uses to select from a tensor on the GPU: draw all indices at once,
+    `picked = torch.multinomial(weights, 1).squeeze(1)`, and select with `features[picked]`.
 
     Not flagged are
 

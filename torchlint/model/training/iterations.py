@@ -31,7 +31,7 @@ from torchlint.model.training.loops import Loops, gives_batches, is_backward
 #: Names in a condition that is true at some steps only, or that is enabled for inspection.
 _RARE = re.compile(
     r"verbose|debug|display|print|statistic|diagnostic|\blog\b|log_(freq|every|interval|now|step)|should|do_log|is_log|"
-    r"(^|_)rank$|main_process|is_master|master_process|is_main|is_rank|local_rank|"
+    r"(^|(?<!all)_)rank$|main_process|is_master|master_process|is_main|is_rank|local_rank|"
     r"(^|_)(step|steps|iter|iters|iteration|epoch|epochs|count|counter|batch_idx)$|^(i|it|n|k|t|j)$|"
     r"(^|(?<!optimizer)_)idx$",
     re.IGNORECASE,
