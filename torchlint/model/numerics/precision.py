@@ -93,9 +93,7 @@ class Precision:
             return True
         if any(_TRAINERS.match(name) or name.startswith(_QUANTIZATION) for name in module.imported_names):
             return True
-        if any(module.name_of(node) in _QUANTIZATION for node in module.tree.attributes_named("quantization", "ao")):
-            return True
-        return any(module.calls("clip.load"))  # half precision on CUDA
+        return any(module.name_of(node) in _QUANTIZATION for node in module.tree.attributes_named("quantization", "ao"))
 
     @cached_property
     def float32_training(self) -> list[TrainingLoop]:

@@ -43,6 +43,8 @@ _DOUBLES = frozenset({"torch.float64", "torch.double", "torch.DoubleTensor", "to
 _NAMES = frozenset(name.rpartition(".")[2] for name in _HALVES | _DOUBLES)
 #: Methods that convert a network to a format.
 _CONVERSIONS = ("half", "bfloat16", "double")
+#: Functions that give a network in 16 bits on CUDA.
+_LOADING_HALVES = ("clip.load",)
 #: Methods of a network that need no visible call.
 _METHODS = frozenset({"__init__", "__call__", "forward"})
 
@@ -86,6 +88,8 @@ class PrecisionSettings:
 
     def concern(self, network: cst.BaseExpression) -> bool:
         """Whether a network computes in another format than float32: by its class, or because something converts it."""
+        if self._may_be_loaded_in_halves(network):
+            return True
         if not self._name_formats:
             return False
         value = self._module.value(network)
@@ -156,6 +160,41 @@ class PrecisionSettings:
         tables = (self._tree.attributes_by_name, self._tree.names)
         named = (node for name in _NAMES for table in tables for node in table.get(name, ()))
         return any(self._module.name_of(node) in _HALVES | _DOUBLES and self._counts(node) for node in named)
+
+    def _may_be_loaded_in_halves(self, network: cst.BaseExpression) -> bool:
+        """Whether a network may be, or contain, one that a library loads in 16 bits: ``clip.load("ViT-B/32")``."""
+        if not self._loaded_in_halves:
+            return False
+        value, layers = self._module.value(network), self._module.fact(NetworkLayers).of(network)
+        if layers is None or not value.sure:
+            return True
+        parts = {*value.origins, *layers.places}
+        if any(self._tree.within(load, part) for load in self._loaded_in_halves for part in parts):
+            return True
+        return any(
+            call in parts or not self._module.value(call).origins.isdisjoint(parts) for call in self._given_halves
+        )
+
+    @cached_property
+    def _loaded_in_halves(self) -> frozenset[cst.CSTNode]:
+        """The calls of the program that give a network in 16 bits."""
+        return frozenset(self._calls(*_LOADING_HALVES))
+
+    @cached_property
+    def _given_halves(self) -> list[cst.Call]:
+        """The calls that such a network, or a part of it, is passed to under a name."""
+        statements = map(self._tree.statement_of, self._loaded_in_halves)
+        targets = (item.target for line in statements if isinstance(line, cst.Assign) for item in line.targets)
+        bound = {name.value for target in targets for name in self._tree.inside(target, cst.Name)} - {"self"}
+        found = []
+        uses = (use for name in bound for use in (*self._tree.names.get(name, ()), *self._tree.attributes_named(name)))
+        for node in uses:
+            above = self._tree.parent(node)
+            while isinstance(above, cst.Attribute):
+                above = self._tree.parent(above)
+            call = self._tree.parent(above) if isinstance(above, cst.Arg) else None
+            found += [call] if isinstance(call, cst.Call) else []
+        return found
 
     def _is_in_network(self, found: Autocast) -> bool:
         """Whether the class of a network enters an autocast while gradients are recorded."""
