@@ -23,6 +23,7 @@ from ._host_tensors import HostTensors
 from ._indirect import IndirectMoves
 from ._kept_on_host import KeptOnHost
 from ._module_uses import ModuleUses
+from ._repeat_words import RUNNING
 from ._repeated_modules import LOADING, RepeatedModules
 
 
@@ -125,9 +126,9 @@ class InvariantMoves:
         return self._module.fact(Iterations).at_every_iteration(node, selected)
 
     def _is_called(self, move: Move, loop: cst.CSTNode) -> bool:
-        """Whether a loop calls what it moves, as only modules are, or its function switches the mode of that."""
+        """Whether the function of a loop runs what it moves, as only modules are, or switches the mode of that."""
         name = dotted_name(move.source)
-        names = {name, f"{name}.train", f"{name}.eval"}
+        names = {name, *(f"{name}.{method}" for method in (*RUNNING, "train", "eval"))}
         function = self._module.function_of(loop)
         calls = self._tree.calls_in(function or loop)
         return any(call.func is move.call or dotted_name(call.func) in names for call in calls)

@@ -6,6 +6,7 @@ import re
 import string
 from functools import lru_cache
 
+from torchlint.model.semantics.knowledge import RUNNING_METHODS
 from torchlint.rule.loop_words import loop_around
 from torchlint.source.lexemes import closing_bracket, places
 
@@ -19,7 +20,7 @@ _WHOLE = re.compile(r"(?<![\w.])(?:self\.)?\w+(?=\[|\.\w+\(|\.data\b|\.m?T\b)")
 _FUNCTION = re.compile(r"(?<!\w)\w+(?=\()")
 _LONGEST = 200  #: characters of a name
 #: Methods by which modules compute, and which tensors do not have.
-RUNNING = frozenset("forward generate inference infer predict encode decode sample recognize synthesize".split())
+RUNNING = RUNNING_METHODS | {"forward", "recognize", "synthesize"}
 #: Methods of modules alone, of what a statement moves: it would move a copy of a tensor, and tokens have no mode.
 OF_MODULES = frozenset(
     "eval train requires_grad_ parameters named_parameters modules state_dict load_state_dict zero_grad".split()
@@ -49,7 +50,7 @@ def moves_repeatedly(text: str) -> bool:
         before = text[start : at - len(name)].strip()
         line = text[start : text.find("\n", start) % (len(text) + 1)].rstrip()
         alone = not before and line.endswith(")")
-        assigned = before == f"{name} =" and _may_be_module(text, name)
+        assigned = before == f"{name} =" and (_may_be_module(text, name) or _is_run(text, name))
         if (is_made or assigned or alone) and loop_around(text, at) is not None:
             return True
         if not (assigned or alone) or not text[start : start + 1].isspace():

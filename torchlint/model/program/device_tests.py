@@ -22,7 +22,15 @@ _WORDS = re.compile(
 
 
 def asks_for_device(forest: Forest, test: cst.BaseExpression) -> bool:
-    """Whether ``test`` only asks which device the program runs on: ``torch.cuda.is_available()``, ``x.is_cuda``."""
+    """Whether ``test`` only asks which device the program runs on: ``torch.cuda.is_available()``, ``x.is_cuda``.
+
+    So does a name for the answer: ``fast`` after ``fast = torch.cuda.is_available()``.
+    """
+    answer = forest.values.reaching.assigned(test) if isinstance(test, cst.Name) else None
+    return any(_asks(forest, item) for item in (test, answer) if item is not None)
+
+
+def _asks(forest: Forest, test: cst.BaseExpression) -> bool:
     text = _OF_TENSOR.sub("is_cuda", forest.code(test))
     words = re.findall(r"[A-Za-z_]\w*", text)
     return _ASKS.search(text) is not None and all(_WORDS.fullmatch(word) for word in words)
