@@ -315,6 +315,40 @@ def test_linear_layers_of_another_file_follow_patches(kernel: str, expected: boo
     assert ("TL302" in found) == expected
 
 
+PARTS = """\
+import models
+import torch
+
+
+def paint(model, image):
+    return model.head(model.body(image.cuda())).cpu()
+
+
+if __name__ == "__main__":
+    model = models.Parts().cuda().eval()
+    with torch.no_grad():
+        for image in torch.load("images.pt"):
+            print(paint(model, image).mean())
+"""
+
+
+@pytest.mark.parametrize(("kernel", "expected"), [("(16, 16)", True), ("(32, 32)", False)])
+def test_a_linear_layer_of_another_file_before_a_vision_transformer(
+    kernel: str, expected: bool, tmp_path: Path
+) -> None:
+    """The layer alone may follow convolutions; the part that the same loop runs embeds patches, or may not."""
+    parts = """
+
+class Parts(nn.Module):
+    def __init__(self, dim=1024):
+        super().__init__()
+        self.head = nn.Sequential(nn.Linear(dim, 4 * dim), nn.GELU(), nn.Linear(4 * dim, dim))
+        self.body = Vision()
+"""
+    found = codes_of(tmp_path, {"main": PARTS, "models": VISION.format(kernel=kernel) + parts}, "main")
+    assert ("TL302" in found) == expected
+
+
 AGENT = """\
 import torch
 from engine import train

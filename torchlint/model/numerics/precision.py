@@ -206,9 +206,10 @@ class Precision:
             if module.fact(PrecisionSettings).concern(network):
                 continue
             found = layers.product
-            if found is not None:
-                is_seen = not found.name.endswith("inear") or module.is_own(found.node) or layers.patches
-                return (call, found) if is_seen else None
+            if found is not None and (
+                not found.name.endswith("inear") or module.is_own(found.node) or layers.patches
+            ):
+                return call, found
         return None
 
     def _is_repeated(self, call: cst.Call) -> bool:
