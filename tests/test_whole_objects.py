@@ -184,6 +184,31 @@ def test_the_script_that_uses_a_file_comes_before_what_the_file_uses(
     assert ("main.py" in choice.Choice(project, ["step.py"]).run()) is comes_first
 
 
+FITTING = """\
+from step import step
+
+
+class Trainer:
+    def fit(self, net, loader):
+{printed}
+        for images in loader:
+            step(net, images).sum(){trained}
+"""
+
+
+@pytest.mark.parametrize("trained", [".backward()", ""])
+def test_what_trains_with_a_file_comes_before_what_the_file_uses(tmp_path: Path, trained: str) -> None:
+    """A class that no script contains, and that is as long as many of the losses."""
+    zoo = "".join(f"def loss_{number}(x):\n    return x{' + x.mean()' * 100}\n\n\n" for number in range(200))
+    used = " + ".join(f"loss_{number}(images)" for number in range(200))
+    printed = "\n".join(f"        print('what is done in row {number} of the class')" for number in range(90))
+    trainer = FITTING.replace("{printed}", printed).replace("{trained}", trained)
+    main = "from trainer import Trainer\n\nTrainer().fit()\n"
+    write(tmp_path, {"zoo": zoo, "step": STEP.replace("{used}", used), "trainer": trainer, "main": main})
+    project = Project.around(tmp_path / "step.py")
+    assert ("trainer.py" in choice.Choice(project, ["step.py"]).run()) is bool(trained)
+
+
 SCALER = """\
 import torch
 

@@ -126,7 +126,7 @@ class Choice:
         if len(text) > (MAX_CALLER if is_caller else MAX_PIECE) or _IMPORT.match(text):
             return
         self._added.add((file, index))
-        distance = self._distance + self._distances.of(file, index, len(text), is_caller=is_caller, alike=alike)
+        distance = self._distance + self._distances.of(file, index, text, is_caller=is_caller, alike=alike)
         heapq.heappush(self._waiting, (distance, len(self._added), file, index, is_caller))
 
     def _text(self, file: str, index: int) -> str:

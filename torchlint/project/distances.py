@@ -9,9 +9,8 @@ from torchlint.project.files import Files
 
 #: A piece that is longer, such as the class of a project's options, is as far as one of so many characters.
 FAR = 4_000
-#: ... and a function of a script that uses a file, as one of so many: it tells the device and the loaders.
-FAR_SCRIPT = 1_000
-#: ... and what calls methods of the files: the base class, or the trainer, that runs them at every step.
+#: ... and one of these as one of so many: a function that uses a file, in a script or with a backward pass, which tells
+#: the device, the loaders and the training step; what calls methods of the files, as a base class or a trainer does.
 FAR_CALLING = 1_000
 
 
@@ -22,14 +21,16 @@ class Distances:
         self._files = files
         self._mains = mains
 
-    def of(self, file: str, index: int, length: int, *, is_caller: bool, alike: int) -> int:
-        """How much farther a piece of so many characters is than what leads to it.
+    def of(self, file: str, index: int, text: str, *, is_caller: bool, alike: int) -> int:
+        """How much farther a piece with this text is than what leads to it.
 
         ``alike`` is how many pieces use the same file in the same lines.
         """
-        far = min(length, FAR_SCRIPT if is_caller and self._files.is_script(file) else FAR)
-        if far > FAR_CALLING and not self._methods.isdisjoint(self._files.members_of(file)[index]):
-            far = FAR_CALLING
+        far = min(len(text), FAR)
+        if far > FAR_CALLING:
+            tells = is_caller and (self._files.is_script(file) or ".backward(" in text)
+            if tells or not self._methods.isdisjoint(self._files.members_of(file)[index]):
+                far = FAR_CALLING
         return far + alike * FAR
 
     @cached_property
