@@ -170,11 +170,11 @@ main()
 """
 
 
-@pytest.mark.parametrize(("far", "comes_first"), [(distances.FAR_SCRIPT, True), (4 * distances.FAR_SCRIPT, False)])
+@pytest.mark.parametrize(("far", "comes_first"), [(distances.FAR_CALLING, True), (4 * distances.FAR_CALLING, False)])
 def test_the_script_that_uses_a_file_comes_before_what_the_file_uses(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, far: int, comes_first: bool
 ) -> None:
-    monkeypatch.setattr(distances, "FAR_SCRIPT", far)
+    monkeypatch.setattr(distances, "FAR_CALLING", far)
     zoo = "".join(f"def loss_{number}(x):\n    return x{' + x.mean()' * 100}\n\n\n" for number in range(200))
     used = " + ".join(f"loss_{number}(images)" for number in range(200))
     printed = "\n".join(f"    print('what is done in row {number} of the script')" for number in range(90))
