@@ -9,7 +9,9 @@ import libcst as cst
 from torchlint.model.module import Module
 from torchlint.model.program.dispatch import Dispatch
 from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.syntax.conditions import branches
 from torchlint.model.syntax.dotted import PARTS_AND_RESULTS, dotted_name, is_attribute_of_self, prefixes
+from torchlint.model.syntax.parameters import owner_of
 from torchlint.model.training.data_flow import Taken
 from torchlint.model.training.exclusions import Exclusions
 from torchlint.model.training.frozen import Frozen
@@ -54,7 +56,7 @@ class DiscardedGraphs:
             reason = self._reason_in_network(call, home) if self._runs_network(call, home) else ""
             statement, model = tree.statement_of(call), module.fact(Networks).network_of(call)
             is_recorded = dotted_name(model) and module.fact(GradModes).of(call) is GradMode.RECORDING
-            if reason and is_recorded and not self._is_frozen(call):
+            if reason and is_recorded and not self._is_frozen(call) and not self._is_for_guarded_call(call, home):
                 if self._is_all_of(statement, call) or self._needs_no_graph(statement, home):
                     found.append(InferenceSite(call, model, statement, (reason, None)))
         return found
@@ -78,6 +80,18 @@ class DiscardedGraphs:
         if home.name.value != "forward":
             return False  # it may be chosen by its name, as for beam search, where gradients are off
         return self._uses.only_leaves_graph(call, home) and not any(map(self._uses.keeps, methods))
+
+    def _is_for_guarded_call(self, call: cst.Call, home: cst.FunctionDef) -> bool:
+        """Whether ``call`` may only be for calls of ``home`` that disable gradients: it is under ``if mode == "dev":``.
+
+        So it is if a parameter decides whether it runs, and there are such calls.
+        """
+        tree, names, modes = self._module.tree, self._module.names, self._module.fact(GradModes)
+        tests = (item.test for item in branches(tree, call, home) if item.test is not None)
+        given = (names.parameter(node, rebound=True) for test in tests for node in tree.inside(test, cst.Name))
+        if all(param is None or owner_of(tree, param) is not home for param in given):
+            return False
+        return any(modes.of(caller).is_off for caller in self._module.fact(Dispatch).callers(home))
 
     def _is_frozen(self, call: cst.Call) -> bool:
         """Whether a network is frozen that ``call`` runs, itself or in a method."""
