@@ -71,7 +71,9 @@ def everything_loaded() -> Iterator[None]:
             spans = tuple(zip(starts, [*starts[1:], len(text)], strict=True))
             if spans and text:
                 found.append(ContextFile(name, text, spans, name in mains, partial(contexts._parsed, root)))
-        return Context(root, tuple(found), files.find_module, files.configured, lambda: files.configs.read)
+        return Context(
+            root, tuple(found), files.find_module, files.configured, lambda: files.configs.read, files.paths_of
+        )
 
     with mock.patch.object(contexts, "_context", choose_all):
         forget()

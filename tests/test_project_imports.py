@@ -90,6 +90,64 @@ def test_a_module_that_a_string_picks_may_be_any_of_its_package(module: str, rea
     assert project.programs(tmp_path / "other.py") == ()
 
 
+@pytest.mark.parametrize(
+    ("module", "reached"),
+    [
+        ("f'tasks.{name}.expert'", ["tasks/speakers/expert.py", "tasks/words/expert.py"]),
+        ("'tasks.' + args.name + '.expert'", ["tasks/speakers/expert.py", "tasks/words/expert.py"]),
+        ("'tasks.%s.expert' % name", ["tasks/speakers/expert.py", "tasks/words/expert.py"]),
+        ("f'tasks.w{name}.expert'", ["tasks/words/expert.py"]),
+        ("f'tasks.{name}.{part}'", []),
+        ("f'tasks.{name}'", []),
+        ("f'{name}.words.expert'", []),
+        ("f'tasks.{name}.model'", []),
+    ],
+)
+def test_a_module_in_a_package_that_a_string_picks(module: str, reached: list[str], tmp_path: Path) -> None:
+    project = make(
+        tmp_path,
+        {
+            "train.py": f"import importlib\nnet = importlib.import_module({module})\n{GUARD}",
+            "tasks/words/expert.py": "",
+            "tasks/words/data.py": "",
+            "tasks/speakers/expert.py": "",
+            "other/words/expert.py": "",
+        },
+    )
+    assert names(project, project.reachable(tmp_path / "train.py") - {tmp_path / "train.py"}) == reached
+
+
+@pytest.mark.parametrize(
+    ("loaded", "reached"),
+    [
+        ("load_file('net', config.net_path)", ["nets/large.py", "nets/small.py"]),
+        ("load_file('net', os.path.join(folder, 'data.py'))", ["sets/photos/data.py", "sets/sounds/data.py"]),
+        ("load_file('net', f'sets/{name}/data.py')", ["sets/photos/data.py", "sets/sounds/data.py"]),
+        ("load_file('net', f'{name}.py')", []),
+        ("load_file('net', config.notes_path)", []),
+        ("import_nothing('net', config.net_path)", []),
+        ("print('nets/small.py')", []),
+    ],
+)
+def test_a_module_that_is_loaded_by_its_path(loaded: str, reached: list[str], tmp_path: Path) -> None:
+    project = make(
+        tmp_path,
+        {
+            "train.py": f"from files import load_file\nnet = {loaded}\n{GUARD}",
+            "files.py": "import importlib.util\n\n\ndef load_file(name, path):\n"
+            "    spec = importlib.util.spec_from_file_location(name, path)\n"
+            "    return importlib.util.module_from_spec(spec)\n",
+            "config.py": "net_path = 'nets/{}.py'.format(name)\nnotes_path = 'notes/a.py'\n",
+            "nets/small.py": "",
+            "nets/large.py": "",
+            "sets/photos/data.py": "",
+            "sets/sounds/data.py": "",
+        },
+    )
+    expected = sorted(["files.py", *reached])
+    assert names(project, project.reachable(tmp_path / "train.py") - {tmp_path / "train.py"}) == expected
+
+
 def test_text_with_a_dot_imports_nothing_by_itself(tmp_path: Path) -> None:
     project = make(tmp_path, {"train.py": f"path = 'nets.' + name\n{GUARD}", "nets/__init__.py": "", "nets/a.py": ""})
     assert project.programs(tmp_path / "nets/a.py") == ()

@@ -19,7 +19,7 @@ from torchlint.model.semantics.names import Names
 from torchlint.model.semantics.values import Value, Values
 from torchlint.model.semantics.written import Written
 from torchlint.model.syntax.calls import Call, method_calls
-from torchlint.model.syntax.context import Configured
+from torchlint.model.syntax.context import Configured, PathsOf
 from torchlint.model.syntax.dotted import dotted_name
 from torchlint.model.syntax.main_guard import is_main_guard
 from torchlint.model.syntax.parameters import owner_of
@@ -80,11 +80,12 @@ class Forest:
         resolve: Resolve = lambda module, importer: None,
         configured: Configured = lambda key, reader: (),
         tree: Tree | None = None,
+        paths_of: PathsOf = lambda name: (),
     ) -> None:
         """``resolve`` gives the place of a module: of a dotted name, with leading dots if relative, and an importer.
 
         ``configured`` gives what configuration files set a key to that the file at a place reads. ``tree`` is that of
-        a forest with some of the same files, from `give_tree`.
+        a forest with some of the same files, from `give_tree`. ``paths_of`` gives the paths that a name is set to.
         """
         self.configured = configured
         self.files = tuple(files)
@@ -110,7 +111,8 @@ class Forest:
             tree.change_to(roots)
         self._whole = {file.place: file for file in files if file.whole}
         self.file_of_root: dict[cst.CSTNode, ForestFile] = dict(zip(self.tree.roots, files, strict=True))
-        self.links = Links(self.tree, {root: file.place for root, file in self.file_of_root.items()}, resolve)
+        paths = {root: file.place for root, file in self.file_of_root.items()}
+        self.links = Links(self.tree, paths, resolve, paths_of)
         self.names = Names(self.tree, self.links)
         self.definitions = Definitions(self.tree, self.names, self.links)
         self.values = Values(self.tree, self.names, self.definitions)

@@ -36,7 +36,7 @@ def of_context(context: Context) -> Forest | None:
             tree = earlier.give_tree()
         while len(_forests) >= _MAX_FORESTS:
             _forests.popitem(last=False)[1].release()
-        known = _forests[context] = Forest(files, context.resolve, context.configured, tree)
+        known = _forests[context] = Forest(files, context.resolve, context.configured, tree, context.paths_of)
     _forests.move_to_end(context)
     return known
 

@@ -49,7 +49,7 @@ class BoundModules:
 
     def bound(self, importer: str, file: str, names: Collection[str]) -> tuple[set[str], set[str]]:
         """Under which names a file knows names of another one, and the module itself."""
-        bound: set[str] = set()
+        bound: set[str] = set(names) if file in self._files.computed_by(importer) else set()
         modules: set[str] = set()
         for item in self._facts(importer).imports:
             target = self._find_module(item.module, importer)

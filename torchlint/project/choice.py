@@ -161,8 +161,7 @@ class Choice:
 
         Of modules that are among them, those of `members`.
         """
-        if not PICKING.isdisjoint(words):
-            self._follow_picked(file)
+        self._follow_picked(file, words)
         facts = self._facts(file)
         for name in sorted(facts.bindings.keys() & words):
             for item in (*self._modules.in_dict(file, name), *self._modules.imports(file, name)):
@@ -186,13 +185,13 @@ class Choice:
         if facts.stars:
             self._follow_stars(file, set(words).difference(facts.bindings), members)
 
-    def _follow_picked(self, file: str) -> None:
-        """Choose the functions and classes of modules from which a file takes some by name."""
-        for module in sorted(self._picked.modules(file)):
-            if (module, "*") not in self._seen:
-                self._seen.add((module, "*"))
-                names = self._picked.names(module)
-                self._needs(module, names, names)
+    def _follow_picked(self, file: str, words: Collection[str]) -> None:
+        """Choose the functions and classes that a file takes by name, or from modules that it imports so."""
+        for module, names in self._picked.taken(file, words, computed=file in self._mains):
+            new = {name for name in names if (module, f"*{name}") not in self._seen}
+            self._seen.update((module, f"*{name}") for name in new)
+            if new:
+                self._needs(module, new, new)
 
     def _follow_stars(self, file: str, unbound: set[str], members: Collection[str]) -> None:
         """Choose the definitions of names that a file may have by its star imports."""

@@ -294,7 +294,7 @@ def _context(
             found.append(known.get(_part(part), part))
     named = cache(lambda: namers((file.path, file.text) for file in found))
     configured = partial(files.configured, named=named)
-    return Context(root, tuple(found), files.find_module, configured, lambda: files.configs.read)
+    return Context(root, tuple(found), files.find_module, configured, lambda: files.configs.read, files.paths_of)
 
 
 #: A part of a file: its path, the spans of its pieces, and whether these are all.

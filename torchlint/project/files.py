@@ -45,6 +45,9 @@ class Files(Protocol):
     def importers_of_name(self, file: str, name: str) -> tuple[str, ...]:
         """The files that import a name from a file."""
 
+    def computed_by(self, file: str) -> frozenset[str]:
+        """The files of the modules that a file imports by computed names, or loads by their paths."""
+
     def is_script(self, file: str) -> bool:
         """Whether a program starts with a file."""
 

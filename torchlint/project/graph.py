@@ -36,6 +36,7 @@ class Graph:
         added: Callable[[str], tuple[str, ...]],
         runs: Callable[[str], bool],
         configured: Callable[[str, Sequence[str]], tuple[Imported, ...]],
+        loaded: Callable[[str], tuple[str, ...]],
     ) -> None:
         self._resolver = resolver
         self._layout = resolver.layout
@@ -43,9 +44,11 @@ class Graph:
         self._added = added
         self._runs = runs
         self._configured = configured
+        self._loaded = loaded  #: the files that a file loads by their paths
         self._paths_of: dict[int, tuple[tuple[str, ...], ...]] = {}
         self._steps: dict[tuple[str, tuple[str, ...]], tuple[str, ...]] = {}
         self._resolved: dict[tuple[str, str], str | None] = {}
+        self._computed: dict[str, frozenset[str]] = {}
 
     @cached_property
     def entries(self) -> tuple[str, ...]:
@@ -56,6 +59,7 @@ class Graph:
             for item in outline.imports
             for place in self._places(file, item)
         }
+        imported.update(loaded.removesuffix(".py") for file in self._outlines for loaded in self._loaded(file))
 
         def is_entry(file: str) -> bool:
             name = file.rpartition("/")[2]
@@ -78,6 +82,8 @@ class Graph:
             module = module.rpartition("/")[2]  # maybe the name that a larger repository has for it
         yield module
         yield from (f"{module.rstrip('/')}/{name}" for name in item.names)
+        for folder, names in self._below(importer, item):
+            yield from (joined(folder, name.replace(".", "/")) for name in names)
 
     @cached_property
     def _reach(self) -> _Reach:
@@ -183,6 +189,8 @@ class Graph:
         """File -> the files that import it -> the names they take from it; ``""`` means the module itself."""
         found: dict[str, dict[str, set[str]]] = {}
         for importer in self._outlines:
+            for target in self._loaded(importer):
+                found.setdefault(target, {}).setdefault(importer, set()).add("")
             for path in self._relevant_paths(importer):
                 for item in self._imports(importer):
                     module = self._found(importer, item, path)
@@ -193,6 +201,15 @@ class Graph:
             file: {importer: frozenset(taken) for importer, taken in importers.items()}
             for file, importers in found.items()
         }
+
+    def computed(self, importer: str) -> frozenset[str]:
+        """The files of the modules that a file imports by computed names, or loads by their paths."""
+        if importer not in self._computed:
+            items = [item for item in self._outlines[importer].imports if item.below]
+            paths = self._relevant_paths(importer) if items else ()
+            files = (file for path in paths for item in items for file in self._computed_by(importer, item, path))
+            self._computed[importer] = frozenset((*files, *self._loaded(importer))) - {importer}
+        return self._computed[importer]
 
     def _relevant_paths(self, importer: str) -> frozenset[tuple[str, ...]]:
         """The beginnings of ``sys.path`` that make a difference to a file's imports."""
@@ -248,7 +265,7 @@ class Graph:
                 if item.runs
                 for target in self._run(self._named(file, item, path))
             )
-            self._steps[key] = tuple(targets)
+            self._steps[key] = tuple(dict.fromkeys((*targets, *self._run(self._loaded(file)))))
         return self._steps[key]
 
     def _imports(self, file: str) -> tuple[Imported, ...]:
@@ -286,14 +303,31 @@ class Graph:
         if file is not None and not file.endswith("__init__.py"):
             return (file,)
         found = {file} if file is not None else set()
-        if file is not None and item.is_folder:
-            found.update(self._layout.modules_in(folder_of(file)))
+        found.update(self._computed_by(importer, item, path))
         for name in item.names:
             inner = Imported(f"{item.module}.{name}" if item.module else name, item.level)
             submodule = self._found(importer, inner, path)
             if submodule is not None:
                 found.add(submodule)
         return tuple(sorted(found))
+
+    def _computed_by(self, importer: str, item: Imported, path: tuple[str, ...]) -> Iterator[str]:
+        """The files of the modules that an import with a computed name may mean."""
+        names = dict.fromkeys(name for _, names in self._below(importer, item) for name in names)
+        for name in names:
+            inner = Imported(f"{item.module}.{name}" if item.module else name, item.level)
+            found = self._found(importer, inner, path)
+            if found is not None:
+                yield found
+
+    def _below(self, importer: str, item: Imported) -> Iterator[tuple[str, list[str]]]:
+        """The folders that the package of an import may be, with the modules in each that its computed name fits."""
+        if item.below:
+            folders = self._layout.folders_named(item.module)
+            if item.level:
+                package = self._layout.package(importer, item.level)
+                folders = [joined(package, item.module.replace(".", "/"))] if package is not None else []
+            yield from ((folder, self._layout.modules_like(folder, item.below)) for folder in folders)
 
 
 def _ends(path: str) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 
@@ -67,10 +68,24 @@ class Layout:
                 found.setdefault(name, []).append(folder)
         return {name: tuple(folders) for name, folders in found.items()}
 
-    def modules_in(self, folder: str) -> tuple[str, ...]:
-        """The files of the modules directly in a folder, sorted; none if there are very many."""
-        files = [joined(folder, f"{name}.py") for name in sorted(self.names.get(folder, ()))]
-        return tuple(file for file in files if file in self.files) if len(files) <= _MAX_MODULES else ()
+    def folders_named(self, module: str) -> list[str]:
+        """The folders that a dotted package may be, whatever ``sys.path`` is, sorted."""
+        path = module.replace(".", "/")
+        found = (joined(folder, path.rpartition("/")[2]) for folder in self.places.get(path.rpartition("/")[2], ()))
+        return [folder for folder in found if f"/{folder}".endswith(f"/{path}")]
+
+    def modules_like(self, folder: str, pattern: str) -> list[str]:
+        """The dotted names of the modules below a folder that have a pattern, sorted; none if there are very many.
+
+        The ``*`` of ``*.net`` is a part of one name.
+        """
+        found = [""]
+        for part in pattern.split("."):
+            regex = re.compile(r"\w*".join(map(re.escape, part.split("*"))))
+            names = ((name, self.names.get(joined(folder, name.replace(".", "/")), ())) for name in found)
+            found = [f"{name}.{inner}".lstrip(".") for name, all_ in names for inner in all_ if regex.fullmatch(inner)]
+        modules = sorted(name for name in found if self.file_at(folder, name) is not None)
+        return modules if len(modules) <= _MAX_MODULES else []
 
     def file_at(self, folder: str, module: str) -> str | None:
         """The file of a dotted module below a folder: a package's __init__.py before a module."""

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
+from torchlint.project.loaded_paths import NO_LOADS, PathLoads, path_loads
 from torchlint.source.lexemes import COMMENT, STRING
 
 _IMPORT = re.compile(
@@ -17,8 +18,19 @@ _IMPORT = re.compile(
 )
 _SEPARATOR = re.compile(r"[;:]")
 _DYNAMIC = re.compile(r"""\b(?:import_module|__import__)\([ \t]*["']([^\W\d][\w.]*)["'][ \t]*\)""")
-#: ``"models." + name``, ``"models.%s" % name``, ``"models.{}".format(name)``, ``f"models.{name}"``
-_PREFIX = re.compile(r"""["']([^\W\d]\w{0,60}(?:\.[^\W\d]\w{0,60}){0,8})\.(?:["'][ \t]*\+|%s|\{)""")
+_PACKAGE = r"[^\W\d]\w{0,60}(?:\.[^\W\d]\w{0,60}){0,8}"
+#: ``"models." + name``, ``"models.%s" % name``, ``"models.{}".format(name)``, ``f"models.{name}"``, and relative ones,
+#: up to what is not a literal.
+_COMPUTED = re.compile(
+    rf"""(?:\bimport_module\(\s*f?["'](?P<dots>\.+)(?:(?P<inner>{_PACKAGE})\.)?|["'](?P<package>{_PACKAGE})\.)"""
+    r"""(?P<begin>\w{0,60})(?P<unknown>["'][ \t]*\+|%s|\{)"""
+)
+#: What may follow: ``name + ".net"``, ``name}.net"``, ``.net"``.
+_AFTER = {
+    "+": re.compile(r"""[ \t]*[\w.]+(?:\[[^\[\]\n]*\])?[ \t]*\+[ \t]*["']([\w.]{0,60})["']"""),
+    "{": re.compile(r"""[^{}\n]*\}([\w.]{0,60})["']"""),
+    "s": re.compile(r"""([\w.]{0,60})["']"""),
+}
 _QUOTED = re.compile(rf"{COMMENT}|{STRING}", re.VERBOSE | re.DOTALL)
 _COMMENT = re.compile(COMMENT)
 _NAME = re.compile(r"\s*(\*|[^\W\d]\w*)")
@@ -48,7 +60,7 @@ class Imported:
     level: int = 0  #: how many dots a relative import has
     names: tuple[str, ...] = ()  #: of a ``from`` import; ``"*"`` for all
     runs: bool = True  #: False: it is in an ``if TYPE_CHECKING``, for type checkers and lazy packages
-    is_folder: bool = False  #: whether any module in the package may be meant: ``import_module("models." + name)``
+    below: str = ""  #: of which modules below one may be meant: ``*.net`` of ``import_module(f"models.{name}.net")``
 
     @property
     def top(self) -> str:
@@ -65,6 +77,7 @@ class Outline:
     changes_path: bool = False  #: whether it calls a method of ``sys.path`` that adds to it
     tops: frozenset[str] = frozenset()  #: the first parts of the absolute modules
     instantiates: bool = False  #: whether it makes objects of classes that configuration files name
+    loads: PathLoads = NO_LOADS  #: modules that are loaded by their paths
 
 
 def outline(text: str) -> Outline:
@@ -77,6 +90,7 @@ def outline(text: str) -> Outline:
         "sys.path" in text and _ADDING.search(text) is not None,
         frozenset(item.top for item in imports if item.top),
         "instantiate" in text and _INSTANTIATING.search(text) is not None,
+        path_loads(text),
     )
 
 
@@ -96,8 +110,11 @@ def _imports(text: str) -> Iterator[Imported]:
     if "import_module" in text or "__import__" in text:
         for dynamic in _DYNAMIC.finditer(text):
             yield Imported(dynamic[1])
-        for prefix in _PREFIX.finditer(text):
-            yield Imported(prefix[1], is_folder=True)
+        for computed in _COMPUTED.finditer(text):
+            dots, inner, package, begin, unknown = computed.groups()
+            after = _AFTER[unknown[-1]].match(text, computed.end())
+            end = after[1] if after is not None else ""
+            yield Imported(package or inner or "", len(dots or ""), below=f"{begin}*{end}")
 
 
 @lru_cache(maxsize=20_000)  # files have the same imports

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
 
 from torchlint.project.files import Files
 from torchlint.project.imports import DefinitionKind, Facts, Import
@@ -49,6 +49,18 @@ class Picked:
             found = {self._module(file, name) for name in self._files.picked_from(file)}
             known = self._modules[file] = frozenset(item for item in found if item is not None and item != file)
         return known
+
+    def taken(self, file: str, words: Collection[str], *, computed: bool) -> Iterator[tuple[str, frozenset[str]]]:
+        """The modules from which a piece of a file, given by its words, takes names as strings, and which names.
+
+        With `computed`, also the modules that it imports by computed names, with what it names of them.
+        """
+        if not PICKING.isdisjoint(words):
+            yield from ((module, self.names(module)) for module in sorted(self.modules(file)))
+        for module in sorted(self._files.computed_by(file)) if computed else ():
+            bindings = self._facts(module).bindings
+            named = bindings.keys() & words
+            yield module, frozenset(name for name in named if any(item.kind in _CALLABLE for item in bindings[name]))
 
     def names(self, file: str) -> frozenset[str]:
         """The public functions and classes of a module, and what it imports."""

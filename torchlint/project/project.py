@@ -14,6 +14,7 @@ from torchlint.project.folder_scan import scan_folder
 from torchlint.project.graph import Graph
 from torchlint.project.imports import Facts, Import, Pieces
 from torchlint.project.layout import Layout, folder_of, joined
+from torchlint.project.loaded_paths import LoadedPaths, PathLoads
 from torchlint.project.notebooks import importing
 from torchlint.project.outlines import Imported
 from torchlint.project.resolver import ModuleResolver
@@ -109,6 +110,10 @@ class Project:
         return ModuleResolver(layout, self._sources, self._distributions)
 
     @cached_property
+    def _loaded_paths(self) -> LoadedPaths:
+        return LoadedPaths(partial(_loads, self._entries), self._layout.files)
+
+    @cached_property
     def _graph(self) -> Graph:
         return Graph(
             self._resolver,
@@ -116,6 +121,7 @@ class Project:
             partial(_added, self._entries, self._root, self._layout),  # nothing that refers to the graph
             partial(_runs, self._entries),
             partial(_classes, self.configs),
+            self._loaded_paths.files,
         )
 
     @cached_property
@@ -262,6 +268,14 @@ class Project:
         """The files that import a name from a file, all relative to the root."""
         return tuple(sorted(importer for importer, taken in self._graph.taken(file).items() if name in taken))
 
+    def computed_by(self, file: str) -> frozenset[str]:
+        """The files of the modules that a file imports by computed names, or loads by their paths."""
+        return self._graph.computed(file)
+
+    def paths_of(self, name: str) -> Sequence[str]:
+        """The paths of Python files that a variable or attribute of this name is set to, for what loads them."""
+        return self._loaded_paths.paths_of(name)
+
     def is_script(self, file: str) -> bool:
         """Whether a program starts with a file, relative to the root."""
         return file in self._graph.entries
@@ -356,6 +370,10 @@ def _added(entries: Mapping[str, StoreEntry], root: str, layout: Layout, file: s
 
 def _runs(entries: Mapping[str, StoreEntry], file: str) -> bool:
     return entries[file].runs
+
+
+def _loads(entries: Mapping[str, StoreEntry], file: str) -> PathLoads:
+    return entries[file].outline.loads
 
 
 def _classes(configs: Configs, reader: str, scripts: Sequence[str]) -> tuple[Imported, ...]:

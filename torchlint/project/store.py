@@ -10,6 +10,7 @@ from itertools import pairwise
 
 from torchlint.cache.folder import digest
 from torchlint.project.imports import Facts, Pieces, facts
+from torchlint.project.loaded_paths import PathLoads
 from torchlint.project.outlines import Outline, may_run, outline
 from torchlint.project.picked import picked_from
 from torchlint.project.searchpath import added_folders
@@ -117,8 +118,9 @@ class StoreEntry:
         return added_folders(self.text, self._path, self._root)
 
     @property
-    def _traits(self) -> tuple[bool, ...]:
-        return self.outline.has_guard, self.outline.changes_path, self.outline.instantiates
+    def _traits(self) -> tuple[object, ...]:
+        found = self.outline
+        return found.has_guard, found.changes_path, found.instantiates, _sorted_parts(found.loads)
 
     @property
     def shape(self) -> str:
@@ -133,6 +135,10 @@ class StoreEntry:
     def pieces(self) -> Pieces:
         """Its top-level statements."""
         return self.facts.pieces
+
+
+def _sorted_parts(loads: PathLoads) -> tuple[object, ...]:
+    return sorted(loads.loaders), loads.calls, loads.paths
 
 
 @lru_cache(maxsize=5_000)  # of a file that is being edited, most statements stay

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TypeAlias
 
 import libcst as cst
 
-from torchlint.model.semantics.knowledge import DATA_LOADER
+from torchlint.model.semantics.knowledge import DATA_LOADER, Kind
 from torchlint.model.semantics.names import Names, Variable
+from torchlint.model.semantics.value import Value
 from torchlint.model.syntax.abstract import is_abstract
 from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.parameters import class_parameter
@@ -168,6 +169,18 @@ class Classes:
             for base in current.bases
             for known in [self._names.alternatives(_without_parameters(base.value))]
         )
+
+    def of_known_kind(self, made: Mapping[cst.FunctionDef | cst.ClassDef, Value]) -> list[Value]:
+        """What a call gives by each of its callees, without objects of unknown kind: a base of their class is unseen.
+
+        All of them if there are no others.
+        """
+        found = [
+            value
+            for item, value in made.items()
+            if value.kind is not Kind.OTHER or isinstance(item, cst.FunctionDef) or self.is_known_whole(item)
+        ]
+        return found or [*made.values()]
 
     def method(self, definition: cst.CSTNode, name: str) -> cst.FunctionDef | None:
         """The method called ``name`` of a class or of its bases in the file."""

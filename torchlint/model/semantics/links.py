@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 
 import libcst as cst
 
+from torchlint.model.semantics.name_patterns import ANY, regex_of
 from torchlint.model.syntax.binding_kinds import BindingKind
+from torchlint.model.syntax.context import PathsOf
 from torchlint.model.syntax.dotted import dotted_name, last_part
 from torchlint.model.syntax.scopes import Binding, Scope
 from torchlint.model.syntax.tree import Tree
@@ -26,12 +29,16 @@ _DEPTH = 12
 class Links:
     """Replaces the imports of a forest's own names by what they are bound to, and finds its modules."""
 
-    def __init__(self, tree: Tree, paths: Mapping[cst.CSTNode, str], resolve: Resolve) -> None:
+    def __init__(
+        self, tree: Tree, paths: Mapping[cst.CSTNode, str], resolve: Resolve, paths_of: PathsOf = lambda name: ()
+    ) -> None:
         """`paths` are those of the tree's roots."""
         self._tree = tree
         self._paths = paths
         self._resolve = resolve
+        self.paths_of = paths_of  #: the paths of Python files that a variable or attribute of this name is set to
         self._modules: dict[tuple[str, cst.CSTNode], Scope | None] = {}
+        self._like: dict[tuple[str, cst.CSTNode], list[Scope]] = {}
         self._roots = {path: root for root, path in paths.items()}
         #: by function, class or assignment: the names under which other files import it, where they differ from its own
         self.aliases: dict[cst.CSTNode, set[str]] = {}
@@ -57,6 +64,26 @@ class Links:
             found = self._roots.get(path) if path is not None else None
             self._modules[key] = None if found is None else self._tree.scopes[found]
         return self._modules[key]
+
+    def modules_like(self, pattern: str, root: cst.CSTNode) -> list[Scope]:
+        """The scopes of the modules that a file, given by its root, may import by a name of a pattern."""
+        name = pattern.lstrip(".")
+        dots = pattern[: -len(name)]
+        if not self.has_context or (not dots and ANY in name.partition(".")[0]):
+            return []
+        key = (pattern, root)
+        if key not in self._like:
+            tail = re.compile(r"(?:.*\.)?(" + regex_of(name, r"\w*") + r")(?:\.__init__)?")
+            found = (tail.fullmatch(path.removesuffix(".py").replace("/", ".")) for path in self._roots)
+            names = dict.fromkeys(dots + match[1] for match in found if match is not None)
+            scopes = [self.module(item, root) for item in names]
+            self._like[key] = [scope for scope in scopes if scope is not None and scope.node is not root]
+        return self._like[key]
+
+    def modules_at(self, pattern: str) -> list[Scope]:
+        """The scopes of the modules whose paths end in a pattern."""
+        regex = re.compile("(?:.*/)?" + regex_of(pattern.lstrip("./"), "[^/]*"))
+        return [self._tree.scopes[root] for path, root in self._roots.items() if regex.fullmatch(path) is not None]
 
     def related(self, root: cst.CSTNode) -> frozenset[cst.CSTNode]:
         """A file, given by its root, the files it imports, and the files that import it, directly or not.

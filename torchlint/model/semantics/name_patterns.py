@@ -38,7 +38,12 @@ def matches(pattern: str, name: str) -> bool:
         return pattern == name
     if pattern.count(ANY) > _MAX_UNKNOWN or len(name) > _MAX_LENGTH:
         return False
-    return re.fullmatch(".*".join(map(re.escape, pattern.split(ANY))), name) is not None
+    return re.fullmatch(regex_of(pattern), name) is not None
+
+
+def regex_of(pattern: str, unknown: str = ".*") -> str:
+    """The regular expression of a pattern, with another one for what is unknown."""
+    return unknown.join(map(re.escape, pattern.split(ANY)))
 
 
 def _literal(node: cst.BaseExpression) -> str:

@@ -13,6 +13,7 @@ import libcst as cst
 
 from torchlint.model.semantics.knowledge import IMPORT_MODULE, STAR_EXPORTS, canonical
 from torchlint.model.semantics.links import Links, names_bound_by
+from torchlint.model.semantics.loaded_modules import LoadedModules
 from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.climbing import nearest
 from torchlint.model.syntax.dotted import base_of, dotted_name, last_name
@@ -38,6 +39,7 @@ class Names:
     def __init__(self, tree: Tree, links: Links) -> None:
         self._tree = tree
         self._links = links
+        self._loaded = LoadedModules(tree, links, self)
         self._homes: dict[cst.Name, Scope | None] = {}
         self._members: dict[cst.Attribute, list[Binding] | None] = {}
         self._resolved: dict[cst.CSTNode, str | None] = {}
@@ -133,6 +135,8 @@ class Names:
         while type(head) is cst.Attribute:
             parts.append(head.attr.value)
             head = head.value
+        if not parts and (loaded := self._loaded_modules(head)):
+            return loaded
         found: list[Scope] = []
         for name in self._items_of(head) if type(head) is cst.Subscript else (head,):
             imported = self._imported(name)
@@ -141,6 +145,17 @@ class Names:
             module = self._links.module(".".join([imported[0], *reversed(parts)]), self._tree.root_of(imported[1]))
             found += [module] if module is not None else []
         return found
+
+    def _loaded_modules(self, node: cst.CSTNode) -> list[Scope]:
+        """The modules that ``node`` may be by calls which import modules of computed names."""
+        if type(node) is cst.Call:
+            return self._loaded.modules(node)
+        bound = self._bound_before(node) if type(node) is cst.Name else []
+        calls = [item.value for item in bound if type(item.value) is cst.Call and item.kind is BindingKind.ASSIGN]
+        if not calls or len(calls) < len(bound) or any(item.path for item in bound):
+            return []
+        found = [self._loaded.modules(call) for call in calls]
+        return [*dict.fromkeys(scope for scopes in found for scope in scopes)] if all(found) else []
 
     def _imported(self, node: cst.CSTNode) -> tuple[str, cst.CSTNode] | None:
         """The module that ``node`` is imported as, and what imports it; also by ``import_module("models.vae")``."""

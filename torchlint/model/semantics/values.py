@@ -297,7 +297,8 @@ class Values:
                 return found
         definitions = [] if self._library.moves_module(node) else self._definitions.called(node, self)
         if definitions and not all(map(self.branches.only_adds, definitions)):
-            return join([self._call_of_definition(node, definition) for definition in definitions])
+            given = {item: self._call_of_definition(node, item) for item in definitions}
+            return join(self._definitions.of_known_kind(given))
         if isinstance(node.func, cst.Attribute):
             found = self._library.method(node, node.func)
             if found is None and (callee := self.of(node.func)).kind is Kind.LOSS:

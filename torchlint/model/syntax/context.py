@@ -50,6 +50,9 @@ class ConfigValue:
 #: The last key of a value and the path of the Python file that reads it -> what configuration files set the key to.
 Configured = Callable[[str, str], Sequence[ConfigValue]]
 
+#: The name of a variable or attribute -> the paths of Python files that it is set to, with ``*`` for what is computed.
+PathsOf = Callable[[str], Sequence[str]]
+
 
 @dataclass(frozen=True, eq=False)
 class Context:
@@ -62,6 +65,7 @@ class Context:
     configured: Configured = lambda key, reader: ()
     #: by absolute path the texts of configuration files that answers of `configured` depended on so far
     read_configs: Callable[[], Mapping[str, str]] = dict
+    paths_of: PathsOf = lambda name: ()
 
     @cached_property
     def texts(self) -> Mapping[str, str]:
