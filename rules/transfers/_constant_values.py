@@ -92,6 +92,7 @@ class ConstantValues:
         if not isinstance(index, cst.Index):
             return False
         counts = isinstance(index.value, (cst.Integer, cst.SimpleString)) or self._is_counter(index.value)
+        counts = counts or is_none(index.value)  # a new dimension of an array
         return counts and self.is_constant(node.value, depth - 1)
 
     def _is_counter(self, node: cst.BaseExpression) -> bool:
@@ -130,7 +131,8 @@ class ConstantValues:
         if len(reached) != 1 or reached[0].kind is not BindingKind.ASSIGN or reached[0].value is None:
             return False
         if reached[0].path:
-            return self._is_chosen(reached[0].value, reached[0].path, depth - 1)
+            value = reached[0].value
+            return self._is_chosen(value, reached[0].path, depth - 1) or self.is_constant(value, depth - 1)
         home = self._module.names.home_of(node)
         changed = home is None or (len(home.bindings[node.value]) > 1 and self._tree.function_of(node) is None)
         if changed or (isinstance(reached[0].value, (cst.List, cst.Tuple)) and self._is_filled(node.value)):
@@ -322,7 +324,15 @@ class ConstantValues:
         return other is not None and other not in lineage(owner) and owner not in lineage(other)
 
     def _is_constructing(self, place: cst.CSTNode) -> bool:
+        """Whether a place is in a constructor, or in a method that only constructors name."""
         function = self._tree.function_of(place)
+        if self._is_in_constructor(place) or not isinstance(function, cst.FunctionDef):
+            return self._is_in_constructor(place)
+        uses = self._tree.attributes_named(function.name.value) if self._tree.class_of(function) is not None else []
+        return bool(uses) and all(map(self._is_in_constructor, uses))
+
+    def _is_in_constructor(self, node: cst.CSTNode) -> bool:
+        function = self._tree.function_of(node)
         return isinstance(function, cst.FunctionDef) and function.name.value == "__init__"
 
     def _is_setting(self, value: cst.BaseExpression, depth: int) -> bool:

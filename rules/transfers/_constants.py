@@ -163,9 +163,8 @@ class ConstantUploads:
                     return above
                 if method not in _SHAPING and method != "to":
                     return None
-            elif isinstance(above, cst.Call):  # `torch.log(torch.tensor(2.0)).cuda()`
-                name = self._module.name_of(above.func) or ""
-                if name != _VARIABLE and (not name.startswith("torch.") or last_part(name) not in _SHAPING):
+            elif isinstance(above, cst.Call):
+                if not self._keeps_on_host(above):
                     return None
             elif isinstance(above, cst.Subscript):
                 if above.value is not child:
@@ -219,7 +218,7 @@ class ConstantUploads:
                 part = called
             elif isinstance(above, cst.Arg):
                 called = self._tree.parent(above)
-                if not isinstance(called, cst.Call) or self._module.name_of(called.func) != _VARIABLE:
+                if not isinstance(called, cst.Call) or not self._keeps_on_host(called):
                     return False
                 part = called
             elif isinstance(above, cst.BinaryOperation):
@@ -229,6 +228,11 @@ class ConstantUploads:
             else:
                 return False
         return True
+
+    def _keeps_on_host(self, call: cst.Call) -> bool:
+        """Whether a function gives another form of the tensor that it is given: ``torch.log(torch.tensor(2.0))``."""
+        name = self._module.name_of(call.func) or ""
+        return name == _VARIABLE or (name.startswith("torch.") and last_part(name) in _SHAPING)
 
     def _moves(self, call: cst.Call) -> bool:
         """Whether ``x.to(...)`` may move to a GPU; ``x.to(y)`` moves to where ``y`` is."""

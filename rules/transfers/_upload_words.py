@@ -17,7 +17,7 @@ _MOVED = re.compile(
     r"\s*\.(?:to|cuda|type_as)\("
 )
 #: What the settings of a program are kept in.
-_SETTINGS = r"(?:\w+_)?(?:args|cfg|config|hparams|opts?|options)"
+_SETTINGS = r"(?:\w+_)?(?:args|cf|cfg|configs?|hparams|hps|opts?|options|settings)"
 OPTIONS = re.compile(rf"(?:\bself\.)?\b_?(?:{_SETTINGS}|params|flags)\b", re.IGNORECASE)
 #: ... as a part of another object: ``model.config``.
 OPTIONS_PART = re.compile(_SETTINGS, re.IGNORECASE)
