@@ -14,9 +14,10 @@ from torchlint.model.module import Module
 from torchlint.model.program.dispatch import Dispatch
 from torchlint.model.program.invariance import Invariance
 from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.conditions import ConditionKind, conditions
-from torchlint.model.syntax.dotted import called_name, dotted_name, last_part
+from torchlint.model.syntax.dotted import called_name, dotted_name, is_attribute_of_self, last_part
 from torchlint.model.syntax.parameters import owner_of
 from torchlint.model.training.intervals import Intervals
 from torchlint.model.training.loops import Loop, LoopKind, Loops
@@ -34,6 +35,10 @@ _EXPERIMENTS = re.compile(
 #: Classes of torch whose objects depend on their arguments alone.
 _SAMPLERS = re.compile(
     r"torch\.utils\.data\.(distributed\.)?(Random|Sequential|Batch|Distributed|SubsetRandom|WeightedRandom)Sampler"
+)
+#: Functions that give the same in each process.
+_OF_PROCESS = frozenset(
+    f"torch.distributed.{name}" for name in ("is_initialized", "is_available", "get_rank", "get_world_size")
 )
 #: Functions that only read a dataset that they are given.
 _READERS = re.compile(
@@ -86,23 +91,27 @@ class RebuiltLoaders:
         function = self._module.function_of(loader.node)
         if function is None or self._module.fact(Purposes).is_constructor(function):
             return None
-        if not self._is_consumed(loader, function) or not self._is_steady(loader, function):
+        if not self._is_steady(loader, function):
             return None
         data = loader.argument("dataset").value
+        if data is not None and self._is_set_elsewhere(data):
+            return None
         used = [item.value for item in loader.node.args]
+        used += [local for item in used if (local := self._local_value(item, function)) is not None]
         return self._through_callers(loader, loader.node, used if data is None else [data, *used], _DEPTH)
 
     def _through_callers(
-        self, loader: Call, node: cst.Call, used: list[cst.BaseExpression], depth: int
+        self, loader: Call, node: cst.Call, used: list[cst.BaseExpression], depth: int, *, is_consumed: bool = False
     ) -> RebuiltLoader | None:
         """``loader``, if a loop calls the function around ``node`` and creates it from the same ``used`` each time.
 
-        The first of ``used`` is the dataset.
+        The first of ``used`` is the dataset. With ``is_consumed``, a function in between iterates over the loader.
         """
         function = self._module.function_of(node)
         conditions = self._conditions(node, function) if function is not None else None
         if function is None or conditions is None or depth <= 0:
             return None
+        is_consumed = is_consumed or self._is_consumed(loader, function)
         callers = self._module.fact(Dispatch).callers(function)
         for call in callers if len(callers) <= _MAX_CALLERS else ():
             given = self._given(function, [*used, *conditions], call)
@@ -111,12 +120,14 @@ class RebuiltLoaders:
             place = around.node if around is not None else self._module.function_of(call)
             if given is None or place is None or not all(self._is_same(item, place) for item in given):
                 continue
-            if any(self._sets(item, place) for item in data or ()):
+            if any(self._sets(item, place) or self._is_set_elsewhere(item) for item in data or ()):
                 continue
             if around is None:
-                found = self._through_callers(loader, call, [*(data or ()), *given], depth - 1)
+                passed_on = [*(data or ()), *given]
+                found = self._through_callers(loader, call, passed_on, depth - 1, is_consumed=is_consumed)
             else:
                 is_each = self._at_every_iteration(call, around.node)
+                is_each = is_each and (is_consumed or self._is_consumed(loader, around.node))
                 found = RebuiltLoader(loader, around.node, call, None) if is_each else None
             if found is not None:
                 return found
@@ -194,7 +205,10 @@ class RebuiltLoaders:
 
     def _is_same(self, node: cst.BaseExpression, loop: cst.CSTNode) -> bool:
         if isinstance(node, cst.Call):
-            made = _SAMPLERS.fullmatch(self._module.name_of(node.func) or "") is not None
+            name = self._module.name_of(node.func) or ""
+            if name in _OF_PROCESS and not node.args:
+                return True
+            made = _SAMPLERS.fullmatch(name) is not None
             if made or isinstance(self._module.value(node.func).definition, cst.ClassDef):
                 return all(self._is_same(item.value, loop) for item in node.args)
         if isinstance(node, cst.Lambda):
@@ -203,7 +217,23 @@ class RebuiltLoaders:
                 for name in self._tree.nodes_in(node.body)
                 if isinstance(name, cst.Name)
             )
+        if isinstance(node, cst.IfExp):
+            return all(self._is_same(item, loop) for item in (node.test, node.body, node.orelse))
+        local = self._local_value(node, loop)
+        if local is not None:
+            return self._is_same(local, loop)  # ``sampler``, made of the same dataset each time
+        if isinstance(node, cst.Comparison):
+            return all(
+                self._is_same(item, loop) for item in (node.left, *(part.comparator for part in node.comparisons))
+            )
         return self._module.fact(Invariance).is_invariant(node, loop)
+
+    def _local_value(self, node: cst.BaseExpression, place: cst.CSTNode) -> cst.BaseExpression | None:
+        """What a variable is given by the only statement in ``place`` that binds it."""
+        bound = self._module.values.reaching.only(node) if isinstance(node, cst.Name) else None
+        if bound is None or bound.kind is not BindingKind.ASSIGN or bound.path:
+            return None
+        return bound.value if self._tree.within(bound.node, place) else None
 
     def _changes(self, data: cst.BaseExpression, loader: Call, loop: cst.CSTNode) -> bool:
         """Whether something in ``loop`` may change the dataset, which a loader with workers would not see."""
@@ -234,6 +264,22 @@ class RebuiltLoaders:
                 return True
         called = [call.func for call in self._tree.calls_in(place) if isinstance(call.func, cst.Attribute)]
         return any(self._is_part(func.value, text) and not GETTERS.search(func.attr.value) for func in called)
+
+    def _is_set_elsewhere(self, data: cst.BaseExpression) -> bool:
+        """Whether a method that is not a constructor sets the dataset in an attribute, or calls a method that may."""
+        if not is_attribute_of_self(data):
+            return False
+        for use in self._tree.attributes_named(data.attr.value):
+            above = self._tree.parent(use)
+            called = self._tree.parent(above) if isinstance(above, cst.Attribute) and above.value is use else None
+            changes = isinstance(called, cst.Call) and isinstance(above, cst.Attribute) and called.func is above
+            if changes and isinstance(above, cst.Attribute) and GETTERS.search(above.attr.value):
+                continue
+            function = self._module.function_of(use)
+            if (changes or isinstance(above, cst.AssignTarget)) and function is not None:
+                if not self._module.fact(Purposes).is_constructor(function):
+                    return True
+        return False
 
     def _is_part(self, node: cst.CSTNode, text: str | None) -> bool:
         """Whether ``node`` is the dataset or a part of it."""

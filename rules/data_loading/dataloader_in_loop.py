@@ -17,8 +17,9 @@ class DataloaderInLoop(Rule):
 
     ## What it does
     Flags a `torch.utils.data.DataLoader` with worker processes that is created in a loop over epochs, or in a function
-    that such a loop calls, also through other functions, and that the same epoch iterates over. It may be created at
-    every n-th epoch, or only if a setting asks for it. All arguments must be the same at every epoch:
+    that such a loop calls, also through other functions, and that the same epoch iterates over, also where a function
+    returns it. It may be created at every n-th epoch, or only if a setting asks for it. All arguments must be the same
+    at every epoch:
 
     - nothing in the loop assigns the variables and attributes in them;
     - the dataset is a variable or an attribute, and no statement of the loop changes it: a function that gets the
