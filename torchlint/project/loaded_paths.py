@@ -10,7 +10,7 @@ from functools import cached_property
 from torchlint.source.lexemes import arguments, is_in_name, places
 
 #: What loads a module by its path.
-_LOADERS = ("spec_from_file_location(", "SourceFileLoader(", "load_source(")
+_LOADERS = ("spec_from_file_location", "SourceFileLoader", "load_source")
 #: What the names of functions around it contain.
 _HELPERS = ("import_", "load_module", "load_file", "load_py", "module_from_", *_LOADERS)
 _ENDS = ('.py"', ".py'")
@@ -44,12 +44,17 @@ NO_LOADS = PathLoads()
 
 def path_loads(text: str) -> PathLoads:
     """The loads of modules by their paths in a text. Of paths, what is computed is a ``*``."""
-    loaders = []
+    calls = tuple(dict.fromkeys(_calls(text)))
+    loads = any(name in _LOADERS for name, _, _ in calls)
+    return PathLoads(frozenset(_loaders(text) if loads else ()), calls, tuple(dict.fromkeys(_paths(text))))
+
+
+def _loaders(text: str) -> Iterator[str]:
+    """The functions in a text that load a module by its path."""
     for at in places(text, *_LOADERS):
         found = _DEFINITION.match(text, max(0, text.rfind("def ", 0, at)))
-        if found is not None and found[1] not in _LOADERS:
-            loaders.append(found[1])
-    return PathLoads(frozenset(loaders), tuple(dict.fromkeys(_calls(text))), tuple(dict.fromkeys(_paths(text))))
+        if found is not None:
+            yield found[1]
 
 
 def _calls(text: str) -> Iterator[tuple[str, tuple[str, ...], tuple[str, ...]]]:
@@ -111,7 +116,7 @@ class LoadedPaths:
     def _loaders(self) -> frozenset[str]:
         """The functions that load a module by its path; empty if the project has none."""
         found = frozenset[str]().union(*(self._loads(file).loaders for file in self._files if _may_run(file)))
-        return found and found | {name.rstrip("(") for name in _LOADERS}
+        return found and found.union(_LOADERS)
 
     @cached_property
     def _set(self) -> dict[str, list[str]]:
