@@ -15,9 +15,11 @@ from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.program.dispatch import Dispatch
 from torchlint.model.semantics.knowledge import ACCELERATE, Kind
 from torchlint.model.semantics.value import Device, named_device
+from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.calls import Call, keywords_of
 from torchlint.model.syntax.dotted import last_name
 from torchlint.model.syntax.parameters import owner_of
+from torchlint.model.syntax.scopes import unpacked
 from torchlint.model.tensors.devices import Devices
 from torchlint.model.training.loops import batch_origins
 
@@ -129,13 +131,19 @@ class Transfers(ForestFact):
         )
 
     def given_to_network(self, part: cst.BaseExpression | None) -> frozenset[cst.CSTNode]:
-        """The loaders whose whole batches a network gets, if ``part`` is ``batch["image"]`` of such a parameter."""
+        """The loaders whose whole batches a network gets, if ``part`` is ``batch["image"]`` of such a parameter.
+
+        Or ``batch[0]``, or one of the names that it is unpacked to.
+        """
+        bound = self._values.reaching.only(part) if isinstance(part, cst.Name) else None
+        if bound is not None and bound.kind is BindingKind.ASSIGN and bound.path and isinstance(bound.value, cst.Name):
+            return self._passed_as(bound.value, _CALLERS)  # `images, labels = batch`
         if isinstance(part, cst.Name):
-            part = self._values.reaching.assigned(part)
+            part = unpacked(bound.value, bound.path) if bound is not None and bound.kind is BindingKind.ASSIGN else None
         while isinstance(part, cst.Subscript) and isinstance(part.value, cst.Subscript):
             part = part.value
         index = part.slice[0].slice if isinstance(part, cst.Subscript) else None
-        is_item = isinstance(index, cst.Index) and isinstance(index.value, cst.SimpleString)
+        is_item = isinstance(index, cst.Index) and isinstance(index.value, (cst.SimpleString, cst.Integer))
         return self._passed_as(part.value, _CALLERS) if isinstance(part, cst.Subscript) and is_item else frozenset()
 
     def _passed_as(self, batch: cst.BaseExpression, depth: int) -> frozenset[cst.CSTNode]:
