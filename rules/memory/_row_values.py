@@ -218,9 +218,11 @@ class RowValues:
         return sum(isinstance(part, cst.Slice) for part in indices[:last]) if is_row else None
 
     def _is_up_to_length(self, part: cst.BaseSlice) -> bool:
-        """``[: lengths[i]]``, ``[:n]`` of a loop over lengths."""
-        upper = part.upper if isinstance(part, cst.Slice) and part.lower is None else None
-        return upper is not None and any(map(_LENGTHS.search, self._names_of(upper)))
+        """``[: lengths[i]]``, ``[0:n]`` of a loop over lengths."""
+        if not isinstance(part, cst.Slice) or part.upper is None:
+            return False
+        begins = part.lower is None or (isinstance(part.lower, cst.Integer) and part.lower.evaluated_value == 0)
+        return begins and any(map(_LENGTHS.search, self._names_of(part.upper)))
 
     def _is_called_list(self, node: cst.BaseExpression) -> bool:
         """Whether a variable, or what a loop takes it from, has the name of a list."""

@@ -57,11 +57,12 @@ _ARGUMENTS = 400  #: characters of the arguments of a call, in which a comprehen
 
 def writes_rows(text: str) -> bool:
     """Whether the body of a loop may begin with an assignment to an item that the loop variable names."""
+    scatters = any(f".{name}(" in text for name in SCATTERING_AT_ONCE)
     for head in _HEAD.finditer(text):
         if ".items()" in head[2] or ".keys()" in head[2]:
             continue
         bound = set(_WORD.findall(head[1]))
-        if _SCATTER.search(text, head.end(), head.end() + _BODY):
+        if scatters and _SCATTER.search(text, head.end(), head.end() + _BODY):
             return True
         for write in _WRITE.finditer(text, head.end(), head.end() + _BODY):
             if "'" in write[1] or '"' in write[1]:
