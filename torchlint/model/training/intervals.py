@@ -25,6 +25,8 @@ from torchlint.model.syntax.scopes import Binding
 
 #: Names in a condition that is true in one of several processes: there, at every step.
 PROCESSES = re.compile(r"(^|_)rank$|main_process|is_master|master_process|is_main|is_rank|local_rank", re.IGNORECASE)
+#: Names of conditions that are true where something is logged.
+_SHOWING = re.compile(r"_?(should|do|need|needs|will|to)_(log|print|report|display|show)(ging)?|log_now")
 #: Comparisons of a counter with what it was the last time, and a number of iterations more.
 _ORDERS = (cst.LessThan, cst.LessThanEqual, cst.GreaterThan, cst.GreaterThanEqual)
 
@@ -42,11 +44,12 @@ class Intervals(ForestFact):
         """Whether a condition is true at every n-th iteration: ``step % 100 == 0``, also by a name.
 
         A name may be that of the condition, or of a value that is None at all other iterations. An option has its
-        default: an interval of 1 does not count. So is ``step - last > 100``, if ``last = step`` follows.
+        default: an interval of 1 does not count. So is ``step - last > 100``, if ``last = step`` follows, and what
+        says so by its name: ``should_log``.
         """
         return any(
             self._is_remainder(node)
-            or (isinstance(node, cst.Name) and self._is_counted(node))
+            or (isinstance(node, cst.Name) and (_SHOWING.fullmatch(node.value) or self._is_counted(node)))
             or (isinstance(node, cst.Comparison) and self._is_since_last(node))
             for node in self._tree.nodes_in(test)
         )
