@@ -10,27 +10,22 @@ from functools import cached_property
 import libcst as cst
 
 from torchlint.model.module import Module
-from torchlint.model.program.dispatch import Dispatch
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.moves import device_of
 from torchlint.model.semantics.value import Device
 from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.calls import changes_in_place, keyword
 from torchlint.model.syntax.climbing import climb
-from torchlint.model.syntax.conditions import conjuncts
-from torchlint.model.syntax.dotted import dotted_name, index_of, last_name, last_part
+from torchlint.model.syntax.dotted import dotted_name, index_of, last_part
 from torchlint.model.syntax.literals import is_none
-from torchlint.model.syntax.nodes import HANDLERS
 from torchlint.model.tensors.new_tensors import NewTensors
 from torchlint.model.tensors.placement import Placement
-from torchlint.model.training.purpose import Purposes
 from torchlint.model.training.step_places import StepPlace, StepPlaces
 
 from ._chosen_types import calls_of_types, type_of
 from ._constant_values import ConstantValues, is_changed_at
 from ._indirect import IndirectMoves
-from ._repetition import is_for_deployment, keeps_result
-from ._upload_words import OPTIONS
+from ._seldom import SeldomTaken
 from ._widths import Widths
 
 #: ``torch.<name>(data)`` that makes a tensor of a list or of a number ...
@@ -46,20 +41,8 @@ _SHAPING = frozenset(
 )
 #: What gives the same tensor, in torch before 0.4.
 _VARIABLE = "torch.autograd.Variable"
-#: Words of a test that is true once, seldom, or where the speed does not matter.
-_RARE = re.compile(
-    r"onnx|export|tracing|scripting|cache|first|initiali[sz]ed|debug|verbose|empty|\.shape\b|\.size\(|numel",
-    re.IGNORECASE,
-)
-#: Words of a test of an `if` that is seldom true; but ``not validation`` is true at every training step.
-_SELDOM = re.compile(
-    r"\bnot\b(?! None| (\w+\.)?(is_)?(val|valid(ation)?|validate|eval|evaluat(e|ion)|test(ing)?)\b)|is None|== ?0\b|"
-    r"< ?\d+\b|<= ?\d+\b|\blen\(|isinstance|isnan|isinf|is_tensor|any\(|all\(|\.item\(\) ?[<>]"
-)
 #: Names of number formats.
 _FORMAT = re.compile(r"type|format|precision", re.IGNORECASE)
-#: Decorators that compile a function with its constants.
-_COMPILING = re.compile(r"compile|jit|script", re.IGNORECASE)
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +86,7 @@ class ConstantUploads:
         copied = self._copying(factory)
         named = copied is None and self._is_copied_later(factory)
         node = factory if named else copied
-        if node is None or self._is_seldom(node):
+        if node is None or self._module.fact(SeldomTaken).has(node):
             return None
         repeated = self._module.fact(StepPlaces).per_batch(node)
         if repeated is None or self._is_compiled(node) or any(map(self._is_default, repeated.calls)):
@@ -272,32 +255,6 @@ class ConstantUploads:
         return device_of(device, self._module.values) in (None, Device.CUDA)
 
     # -- how often
-
-    def _is_seldom(self, node: cst.Call) -> bool:
-        """Whether ``node`` is kept for later, or is in a branch that is seldom taken."""
-        if self._module.fact(Purposes).is_self_test(node):
-            return True
-        for above, child in climb(self._tree, node):
-            if isinstance(above, cst.FunctionDef) and child is above.body:
-                compiles = any(_COMPILING.search(self._module.code(item.decorator)) for item in above.decorators)
-                return compiles or keeps_result(self._module, above) or is_for_deployment(self._module, above)
-            if isinstance(above, (*HANDLERS, cst.Raise, cst.Assert)):
-                return True
-            if isinstance(above, (cst.If, cst.IfExp)) and child is not above.test:
-                is_else = child is above.orelse
-                if self._is_rare(above, is_else=is_else) and not (is_else and self._is_without_arguments(above)):
-                    return True
-            if isinstance(above, cst.IndentedBlock) and self._is_behind_return(above, child):
-                return True
-            if isinstance(above, cst.Call) and self._keeps(above):
-                return True
-            if isinstance(above, cst.Assign) and any(
-                isinstance(target.target, cst.Subscript) and "cache" in self._module.code(target.target).lower()
-                for target in above.targets
-            ):
-                return True
-        return False
-
     def _is_default(self, call: cst.Call) -> bool:
         """Whether a call computes what its caller may be given: ``if grid is None: grid = self.make_grid(x)``."""
         statement = self._tree.statement_of(call)
@@ -309,68 +266,6 @@ class ConstantUploads:
             and dotted_name(above.test.left) == name
             for above in self._tree.ancestors(statement)
         )
-
-    def _keeps(self, call: cst.Call) -> bool:
-        """Whether a call makes a parameter or a buffer of what it is given."""
-        name = self._module.name_of(call.func) or ""
-        method = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
-        return last_part(name) in ("Parameter", "Buffer") or method in ("register_buffer", "register_parameter")
-
-    def _is_rare(self, branch: cst.If | cst.IfExp, is_else: bool) -> bool:
-        """Whether a branch is for what is seldom: nothing there yet, no element, an export."""
-        test = branch.test
-        text = self._module.code(test)
-        if _RARE.search(text):
-            return True
-        if is_else:
-            if self._asks_for_settings(test) or any(dotted_name(part) == "self.training" for part in conjuncts(test)):
-                return False  # a whole run takes it, or none; evaluation takes it at every batch
-            if _asks_whether_empty(test):
-                return False
-            return re.search(r"> ?0\b|!= ?0\b|\blen\(|any\(|is not None|numel|\.sum\(|\bin\b|hasattr", text) is not None
-        return _SELDOM.search(text) is not None
-
-    def _asks_for_settings(self, test: cst.BaseExpression) -> bool:
-        """Whether a condition depends on settings of the program alone: ``args.weight > 0``."""
-        names = self._tree.inside(test, cst.Name)
-        members = {node.attr for node in self._tree.nodes_in(test) if isinstance(node, cst.Attribute)}
-        roots = [node.value for node in names if node not in members]
-        return bool(roots) and all(map(OPTIONS.fullmatch, roots))
-
-    def _is_without_arguments(self, branch: cst.If | cst.IfExp) -> bool:
-        """Whether the `else` of ``if targets is not None:`` runs where a call passes no targets, such as inference."""
-        test = branch.test
-        tests = [test.left, test.right] if isinstance(test, cst.BooleanOperation) else [test]
-        function = self._module.function_of(branch)
-        params = {item.name.value: item for item in function.params.params} if function is not None else {}
-        asked = [
-            params.get(last_name(item.left))
-            for item in tests
-            if isinstance(item, cst.Comparison)
-            and isinstance(item.left, cst.Name)
-            and isinstance(item.comparisons[0].operator, cst.IsNot)
-            and is_none(item.comparisons[0].comparator)
-        ]
-        if function is None or len(asked) < len(tests) or None in asked:
-            return False
-        return any(
-            all(self._module.definitions.argument_of(call, function, param) is None for param in asked if param)
-            for call in self._module.fact(Dispatch).callers(function)
-            if not any(item.star for item in call.args)
-        )
-
-    def _is_behind_return(self, block: cst.IndentedBlock, child: cst.CSTNode) -> bool:
-        """Whether an earlier statement of ``block`` returns what was kept: ``if key in self.cache: return ...``."""
-        for statement in block.body:
-            if statement is child:
-                return False
-            if (
-                isinstance(statement, cst.If)
-                and re.search(r"cache|is not None|hasattr|\bin self\.", self._module.code(statement.test))
-                and any(isinstance(node, cst.Return) for node in self._tree.nodes_in(statement.body))
-            ):
-                return True
-        return False
 
     def _is_compiled(self, node: cst.Call) -> bool:
         """Whether ``torch.compile`` is seen to compile the function or the network, and folds the constant."""
@@ -394,13 +289,3 @@ class ConstantUploads:
         found += [call.receiver for call in self._module.methods("compile")]
         definitions = (self._module.value(item).definition for item in found)
         return frozenset(item for item in definitions if item is not None)
-
-
-def _asks_whether_empty(test: cst.BaseExpression) -> bool:
-    """Whether the `else` of a test is the usual case: ``if len(boxes) <= 1:``, ``if mask.sum() == 0:``."""
-    if not isinstance(test, cst.Comparison) or len(test.comparisons) != 1:
-        return False
-    operator, other = test.comparisons[0].operator, test.comparisons[0].comparator
-    if not isinstance(operator, (cst.Equal, cst.LessThan, cst.LessThanEqual)) or not isinstance(other, cst.Integer):
-        return False
-    return other.value == "0" or (other.value == "1" and not isinstance(operator, cst.Equal))

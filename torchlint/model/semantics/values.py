@@ -291,10 +291,8 @@ class Values:
 
     def _call(self, node: cst.Call) -> Value:
         name = self._names.resolve(node.func)
-        if name is not None:
-            found = self._library.function(node, name)
-            if found is not None:
-                return found
+        if name is not None and (known := self._library.function(node, name)) is not None:
+            return known
         definitions = [] if self._library.moves_module(node) else self._definitions.called(node, self)
         if definitions and not all(map(self.branches.only_adds, definitions)):
             given = {item: self._call_of_definition(node, item) for item in definitions}

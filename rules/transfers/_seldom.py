@@ -1,0 +1,137 @@
+"""Which code is seldom reached in a step: what runs once, what fills a cache, branches for unusual cases."""
+
+from __future__ import annotations
+
+import re
+
+import libcst as cst
+
+from torchlint.model.module import Module
+from torchlint.model.program.dispatch import Dispatch
+from torchlint.model.syntax.climbing import climb
+from torchlint.model.syntax.conditions import conjuncts
+from torchlint.model.syntax.dotted import dotted_name, last_name, last_part
+from torchlint.model.syntax.literals import is_none
+from torchlint.model.syntax.nodes import HANDLERS
+from torchlint.model.training.purpose import Purposes
+
+from ._repetition import is_for_deployment, keeps_result
+from ._upload_words import OPTIONS
+
+#: Words of a test that is true once, seldom, or where the speed does not matter.
+_RARE = re.compile(
+    r"onnx|export|tracing|scripting|cache|first|initiali[sz]ed|debug|verbose|empty|\.shape\b|\.size\(|numel",
+    re.IGNORECASE,
+)
+#: Words of a test of an `if` that is seldom true; but ``not validation`` is true at every training step.
+_SELDOM = re.compile(
+    r"\bnot\b(?! None| (\w+\.)?(is_)?(val|valid(ation)?|validate|eval|evaluat(e|ion)|test(ing)?)\b)|is None|== ?0\b|"
+    r"< ?\d+\b|<= ?\d+\b|\blen\(|isinstance|isnan|isinf|is_tensor|any\(|all\(|\.item\(\) ?[<>]"
+)
+#: Decorators that compile a function with its constants.
+_COMPILING = re.compile(r"compile|jit|script", re.IGNORECASE)
+
+
+class SeldomTaken:
+    """Answers for one file."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._tree = module.tree
+
+    def has(self, node: cst.Call) -> bool:
+        """Whether ``node`` is kept for later, or is in a branch that is seldom taken."""
+        if self._module.fact(Purposes).is_self_test(node):
+            return True
+        for above, child in climb(self._tree, node):
+            if isinstance(above, cst.FunctionDef) and child is above.body:
+                compiles = any(_COMPILING.search(self._module.code(item.decorator)) for item in above.decorators)
+                return compiles or keeps_result(self._module, above) or is_for_deployment(self._module, above)
+            if isinstance(above, (*HANDLERS, cst.Raise, cst.Assert)):
+                return True
+            if isinstance(above, (cst.If, cst.IfExp)) and child is not above.test:
+                is_else = child is above.orelse
+                if self._is_rare(above, is_else=is_else) and not (is_else and self._is_without_arguments(above)):
+                    return True
+            if isinstance(above, cst.IndentedBlock) and self._is_behind_return(above, child):
+                return True
+            if isinstance(above, cst.Call) and self._keeps(above):
+                return True
+            if isinstance(above, cst.Assign) and any(
+                isinstance(target.target, cst.Subscript) and "cache" in self._module.code(target.target).lower()
+                for target in above.targets
+            ):
+                return True
+        return False
+
+    def _keeps(self, call: cst.Call) -> bool:
+        """Whether a call makes a parameter or a buffer of what it is given."""
+        name = self._module.name_of(call.func) or ""
+        method = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+        return last_part(name) in ("Parameter", "Buffer") or method in ("register_buffer", "register_parameter")
+
+    def _is_rare(self, branch: cst.If | cst.IfExp, is_else: bool) -> bool:
+        """Whether a branch is for what is seldom: nothing there yet, no element, an export."""
+        test = branch.test
+        text = self._module.code(test)
+        if _RARE.search(text):
+            return True
+        if is_else:
+            if self._asks_for_settings(test) or any(dotted_name(part) == "self.training" for part in conjuncts(test)):
+                return False  # a whole run takes it, or none; evaluation takes it at every batch
+            if _asks_whether_empty(test):
+                return False
+            return re.search(r"> ?0\b|!= ?0\b|\blen\(|any\(|is not None|numel|\.sum\(|\bin\b|hasattr", text) is not None
+        return _SELDOM.search(text) is not None
+
+    def _asks_for_settings(self, test: cst.BaseExpression) -> bool:
+        """Whether a condition depends on settings of the program alone: ``args.weight > 0``."""
+        names = self._tree.inside(test, cst.Name)
+        members = {node.attr for node in self._tree.nodes_in(test) if isinstance(node, cst.Attribute)}
+        roots = [node.value for node in names if node not in members]
+        return bool(roots) and all(map(OPTIONS.fullmatch, roots))
+
+    def _is_without_arguments(self, branch: cst.If | cst.IfExp) -> bool:
+        """Whether the `else` of ``if targets is not None:`` runs where a call passes no targets, such as inference."""
+        test = branch.test
+        tests = [test.left, test.right] if isinstance(test, cst.BooleanOperation) else [test]
+        function = self._module.function_of(branch)
+        params = {item.name.value: item for item in function.params.params} if function is not None else {}
+        asked = [
+            params.get(last_name(item.left))
+            for item in tests
+            if isinstance(item, cst.Comparison)
+            and isinstance(item.left, cst.Name)
+            and isinstance(item.comparisons[0].operator, cst.IsNot)
+            and is_none(item.comparisons[0].comparator)
+        ]
+        if function is None or len(asked) < len(tests) or None in asked:
+            return False
+        return any(
+            all(self._module.definitions.argument_of(call, function, param) is None for param in asked if param)
+            for call in self._module.fact(Dispatch).callers(function)
+            if not any(item.star for item in call.args)
+        )
+
+    def _is_behind_return(self, block: cst.IndentedBlock, child: cst.CSTNode) -> bool:
+        """Whether an earlier statement of ``block`` returns what was kept: ``if key in self.cache: return ...``."""
+        for statement in block.body:
+            if statement is child:
+                return False
+            if (
+                isinstance(statement, cst.If)
+                and re.search(r"cache|is not None|hasattr|\bin self\.", self._module.code(statement.test))
+                and any(isinstance(node, cst.Return) for node in self._tree.nodes_in(statement.body))
+            ):
+                return True
+        return False
+
+
+def _asks_whether_empty(test: cst.BaseExpression) -> bool:
+    """Whether the `else` of a test is the usual case: ``if len(boxes) <= 1:``, ``if mask.sum() == 0:``."""
+    if not isinstance(test, cst.Comparison) or len(test.comparisons) != 1:
+        return False
+    operator, other = test.comparisons[0].operator, test.comparisons[0].comparator
+    if not isinstance(operator, (cst.Equal, cst.LessThan, cst.LessThanEqual)) or not isinstance(other, cst.Integer):
+        return False
+    return other.value == "0" or (other.value == "1" and not isinstance(operator, cst.Equal))
