@@ -14,7 +14,7 @@ from torchlint.model.syntax.literals import is_constant_name
 from torchlint.model.syntax.scopes import Binding
 from torchlint.model.training.function_words import inspects_network
 from torchlint.model.training.gradients import Gradients
-from torchlint.model.training.loaded_weights import LoadedWeights
+from torchlint.model.training.loaded_weights import LoadedWeights, makes_trained
 from torchlint.model.training.loops import Loops
 from torchlint.model.training.output_uses import OutputUses
 
@@ -41,7 +41,8 @@ class TrialRuns:
         made = [binding.value for binding in bindings if isinstance(binding.value, cst.Call)]
         called = [item for call in made for item in self._module.definitions.called(call, self._module.values)]
         makers = [item for item in called if isinstance(item, cst.FunctionDef)]
-        return not any(map(self._module.fact(LoadedWeights).within, (function, *makers)))
+        weights = self._module.fact(LoadedWeights)
+        return not (any(map(makes_trained, made)) or weights.after_creation(function) or any(map(weights.within, makers)))
 
     def _is_given(self, binding: Binding) -> bool:
         """Whether a name is given what another one refers to: ``critic, actor = networks``, ``for net in nets``."""
