@@ -49,7 +49,8 @@ class Intervals(ForestFact):
         """
         return any(
             self._is_remainder(node)
-            or (isinstance(node, cst.Name) and (_SHOWING.fullmatch(node.value) or self._is_counted(node)))
+            or (isinstance(node, cst.Name) and self._is_counted(node))
+            or (isinstance(node, (cst.Name, cst.Attribute)) and _SHOWING.fullmatch(last_name(node)))
             or (isinstance(node, cst.Comparison) and self._is_since_last(node))
             for node in self._tree.nodes_in(test)
         )
