@@ -206,9 +206,7 @@ class Precision:
             if module.fact(PrecisionSettings).concern(network):
                 continue
             found = layers.product
-            if found is not None and (
-                not found.name.endswith("inear") or module.is_own(found.node) or layers.patches
-            ):
+            if found is not None and (not found.name.endswith("inear") or module.is_own(found.node) or layers.patches):
                 return call, found
         return None
 

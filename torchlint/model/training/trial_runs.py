@@ -38,11 +38,13 @@ class TrialRuns:
         bindings = scope.bindings[model.value] if scope is not None and scope.node is function else []
         if any(binding.kind is BindingKind.PARAM for binding in bindings) or all(map(self._is_given, bindings)):
             return False
-        made = [binding.value for binding in bindings if isinstance(binding.value, cst.Call)]
+        made = [call for item in bindings if item.value is not None for call in self._module.tree.calls_in(item.value)]
         called = [item for call in made for item in self._module.definitions.called(call, self._module.values)]
         makers = [item for item in called if isinstance(item, cst.FunctionDef)]
         weights = self._module.fact(LoadedWeights)
-        return not (any(map(makes_trained, made)) or weights.after_creation(function) or any(map(weights.within, makers)))
+        if weights.after_creation(function) or any(map(makes_trained, made)):
+            return False
+        return not any(map(weights.within, makers))
 
     def _is_given(self, binding: Binding) -> bool:
         """Whether a name is given what another one refers to: ``critic, actor = networks``, ``for net in nets``."""
