@@ -72,7 +72,8 @@ class AllocateThenMove(Rule):
     - tensors of data (`torch.tensor([...])`), which come from the CPU in any case;
     - tensors that nothing uses, which only start CUDA: a statement `torch.zeros(1).cuda()`;
     - code under `if __name__ == "__main__":` that tests a network of its file;
-    - programs that set a default device.
+    - programs that set a default device;
+    - code that only makes items of a dataset, `.to(x.device)` of an `x` that is on the CPU there.
 
     A tensor that has a name before it is moved is reported where it is created, and a note shows the move. The tensors
     of one function whose fixes are equally safe are one finding, at the first of them; notes show the others.
@@ -149,6 +150,8 @@ class AllocateThenMove(Rule):
         for move, created in self._found(module):
             if move.device is Device.CPU or is_kept(module, move.call) or purposes.is_self_test(move.call):
                 continue
+            if self._is_for_items(module, move):
+                continue
             function, once = module.function_of(move.call), is_once(module, move.call)
             if (once and created.named) or (created.legacy and self._only_describes(function)):
                 continue
@@ -165,6 +168,20 @@ class AllocateThenMove(Rule):
                 severity=Severity.INFO if once else None,
                 cause=self._cause(module, function, fix, once),
             )
+
+    def _is_for_items(self, module: Module, move: Move) -> bool:
+        """Whether a tensor goes to where another one is, in code that only makes items of a dataset, on the host."""
+        target = move.target.value if move.target is not None and not move.is_cuda else None
+        function = module.function_of(move.call)
+        if function is None or target is None or not module.code(target).endswith(".device"):
+            return False
+        homes = [function]
+        if module.tree.class_of(function) is None:
+            homes = [home for call in module.callers(function).calls if (home := module.function_of(call)) is not None]
+        owners = [module.tree.class_of(home) for home in homes]
+        return bool(owners) and all(
+            owner is not None and module.values.instance(owner).kind is Kind.DATASET for owner in owners
+        )
 
     def _only_describes(self, function: cst.FunctionDef | None) -> bool:
         """Whether a function runs a network once to describe or measure it, by its name: on an empty tensor."""
