@@ -552,3 +552,31 @@ def test_a_library_may_call_what_calls_a_method_without_gradients(
         "        actions = self.actor(observations).detach()\n",
     )
     assert rows_of(tmp_path, {"agent": helped, **others}, "agent", "TL402") == expected
+
+
+READER = """\
+from torch import nn
+
+
+class Reader(nn.Module):
+    def __init__(self, size):
+        super().__init__()
+        self.encoder = nn.Sequential(nn.Linear(size, 256), nn.ELU(), nn.Linear(256, 8))
+
+    def act(self, images):
+        return self._rank(images)
+
+    def _rank(self, images):
+        scores = self.encoder(images)
+        return scores.argmax(1).tolist()
+"""
+
+
+@pytest.mark.parametrize(
+    ("others", "expected"),
+    [({}, [13]), ({"runner": RUNNER}, []), ({"runner": RUNNER.replace(".act(", ".play(")}, [13])],
+)
+def test_a_library_may_call_a_method_of_a_network_without_gradients(
+    tmp_path: Path, others: dict[str, str], expected: list[int]
+) -> None:
+    assert rows_of(tmp_path, {"reader": READER, **others}, "reader", "TL402") == expected

@@ -60,7 +60,9 @@ class Inference:
         """The places whose forwards record an autograd graph that nothing uses."""
         if self._is_out_of_reach:
             return []
-        return [*self._sites(self._recorded, self._indirect), *self._discarded.in_networks]
+        guarded, home = self._may_be_guarded, self._module.function_of
+        networks = (item for item in self._discarded.in_networks if not guarded(home(item.forward)))
+        return [*self._sites(self._recorded, self._indirect), *networks]
 
     @cached_property
     def in_training_mode(self) -> list[InferenceSite]:
@@ -193,10 +195,8 @@ class Inference:
         forwards, steps = self._training[function]
         if any(other is not call for other in forwards[:2]):
             return True
-        shared = (
-            self._module.definitions.called(call, self._module.values) if self._shared.network(call) is not None else ()
-        )
-        return any(steps[item] > 1 for item in shared)
+        is_shared, called = self._shared.network(call) is not None, self._module.definitions.called
+        return is_shared and any(steps[item] > 1 for item in called(call, self._module.values))
 
     def _training_in(self, function: cst.FunctionDef) -> tuple[list[cst.Call], Counter[cst.CSTNode]]:
         """The forwards in ``function`` for training, and how often it calls each shared step."""
