@@ -534,6 +534,16 @@ def test_a_library_may_call_a_method_without_gradients(
     assert rows_of(tmp_path, {"agent": AGENT, **others}, "agent", "TL402") == expected
 
 
+@pytest.mark.parametrize(("others", "expected"), [({}, [10]), ({"runner": RUNNER}, [])])
+def test_a_script_below_a_class_does_not_show_how_it_is_called(
+    tmp_path: Path, others: dict[str, str], expected: list[int]
+) -> None:
+    below = "\n\nif __name__ == '__main__':\n    print(Agent(8).act(torch.rand(2, 8)))\n"
+    agent = AGENT.replace("from torch import nn", "import torch; from torch import nn", 1) + below
+    assert rows_of(tmp_path, {"agent": agent, **others}, "agent", "TL402") == expected
+
+
+
 @pytest.mark.parametrize(
     ("others", "expected"),
     [

@@ -281,7 +281,7 @@ class Inference:
         """Whether code that is not seen may call a method, or one that calls it, with gradients disabled."""
         if function is None or self._module.tree.class_of(function) is None or function.name.value == "forward":
             return False
-        calls = self._module.callers(function).calls
+        calls = self._module.fact(Purposes).calls_elsewhere(function)
         above = [self._may_be_guarded(self._module.function_of(call), depth - 1) for call in calls if depth > 0]
         return any(above) if calls else self._module.is_called_without_gradients(function.name.value)
 
@@ -336,11 +336,7 @@ class Inference:
         return InferenceSite(call, model, node, (reason, None)) if reason else None
 
     def _is_held_out(self, loop: cst.For) -> bool:
-        return any(
-            HELD_OUT.search(part.value if isinstance(part, cst.Name) else part.attr.value)
-            for part in self._module.tree.nodes_in(loop.iter)
-            if isinstance(part, (cst.Name, cst.Attribute))
-        )
+        return any(HELD_OUT.search(part.value) for part in self._module.tree.inside(loop.iter, cst.Name))
 
     def outermost_loop(self, call: cst.Call) -> cst.For | cst.While | None:
         """The largest loop around ``call`` in its function that does not train."""

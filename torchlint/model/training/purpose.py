@@ -134,6 +134,12 @@ class Purposes(ForestFact):
         function = self._forest.function_of(node)
         return function is not None and self.is_for_constructors(function)
 
+    def calls_elsewhere(self, function: cst.FunctionDef) -> list[cst.Call]:
+        """The calls of ``function``, but for those in the main guard of its file, which may only try it out."""
+        root_of, is_in_guard = self._tree.root_of, self._forest.is_in_guard
+        calls = self._forest.callers(function).calls
+        return [call for call in calls if root_of(call) is not root_of(function) or not is_in_guard(call)]
+
     def is_self_test(self, node: cst.CSTNode) -> bool:
         """Whether ``node`` tries out a network below its definition, under ``if __name__ == "__main__":``.
 
