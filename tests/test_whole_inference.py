@@ -543,6 +543,31 @@ def test_a_script_below_a_class_does_not_show_how_it_is_called(
     assert rows_of(tmp_path, {"agent": agent, **others}, "agent", "TL402") == expected
 
 
+TRAINER = """\
+import torch
+from torch import nn
+
+
+class Trainer:
+    def __init__(self, batches):
+        self.net = nn.Sequential(nn.Linear(64, 256), nn.ELU(), nn.Linear(256, 64)).cuda()
+        self.optimizer = torch.optim.Adam(self.net.parameters())
+        self.batches = batches
+
+    def train_step(self):
+        loss = (self.net(next(self.batches).cuda()) ** 2).mean()
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+        pictures = self.net(next(self.batches).cuda())
+        return pictures.detach().cpu()
+"""
+OTHER = "import torch\n\n\n@torch.no_grad()\ndef run(trainer):\n    return trainer.train_step()\n"
+
+
+def test_a_method_that_trains_is_not_called_without_gradients(tmp_path: Path) -> None:
+    assert rows_of(tmp_path, {"trainer": TRAINER, "other": OTHER}, "trainer", "TL402") == [16]
+
 
 @pytest.mark.parametrize(
     ("others", "expected"),

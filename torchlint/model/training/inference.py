@@ -278,8 +278,10 @@ class Inference:
         return not self._module.callers(function).calls
 
     def _may_be_guarded(self, function: cst.FunctionDef | None, depth: int = 2) -> bool:
-        """Whether code that is not seen may call a method, or one that calls it, with gradients disabled."""
+        """Whether code out of sight may call a method that trains nothing, or its caller, with gradients disabled."""
         if function is None or self._module.tree.class_of(function) is None or function.name.value == "forward":
+            return False
+        if self._module.fact(Gradients).trains(function) or says_training(words_of(function.name.value)):
             return False
         calls = self._module.fact(Purposes).calls_elsewhere(function)
         above = [self._may_be_guarded(self._module.function_of(call), depth - 1) for call in calls if depth > 0]
