@@ -134,7 +134,7 @@ class KeptOnHost:
             len(bound) == 1
             and not is_set_elsewhere
             and not any(self.writes_to(name))
-            and (self._tensors.is_on_host(name))
+            and self._tensors.is_on_host(name)
         )
 
     def _is_attribute_on_host(self, attribute: cst.Attribute) -> bool:

@@ -37,7 +37,7 @@ class Fields:
     def __init__(self, tree: Tree, names: Names, definitions: Definitions, values: _Instances) -> None:
         self._tree = tree
         self._names = names
-        self._classes = self._definitions = definitions
+        self._definitions = definitions
         self._values = values
 
     def given(self, base: Value, name: str) -> Value:
@@ -45,7 +45,7 @@ class Fields:
         owner = base.definition
         if not isinstance(owner, cst.ClassDef) or not base.origins or not self._is_field(owner, name):
             return UNKNOWN
-        place = field_names(self._tree, self._classes, owner).index(name)
+        place = field_names(self._tree, self._definitions, owner).index(name)
         found: list[Value] = []
         for call in base.origins:
             if not isinstance(call, cst.Call) or not _passes_all(call):
@@ -54,7 +54,7 @@ class Fields:
             passed = keyword(call, name) or (positional[place] if place < len(positional) else None)
             found.append(self._default(owner, name) if passed is None else self._values.of(passed))
         value = join(found)
-        certain = base.sure and is_dataclass(self._names, owner) and self._classes.is_known_whole(owner)
+        certain = base.sure and is_dataclass(self._names, owner) and self._definitions.is_known_whole(owner)
         if certain and name not in self._values.records.stores:
             return value
         return replace(value, sure=False)  # a base class or `config.data = ...` may set it, too
@@ -89,15 +89,15 @@ class Fields:
 
     def _is_field(self, owner: cst.ClassDef, name: str) -> bool:
         """Whether ``name`` is annotated in the class, and no method sets it."""
-        scopes = [self._tree.scopes[item] for item in self._classes.lineage(owner)]
-        if any(name in scope.attributes for scope in scopes) or self._classes.method(owner, "__init__") is not None:
+        scopes = [self._tree.scopes[item] for item in self._definitions.lineage(owner)]
+        if any(name in scope.attributes for scope in scopes) or self._definitions.method(owner, "__init__") is not None:
             return False
         bound = next((scope.bindings[name] for scope in scopes if name in scope.bindings), [])
         return bool(bound) and all(isinstance(item.node, cst.AnnAssign) for item in bound)
 
     def _default(self, owner: cst.ClassDef, name: str) -> Value:
         """The default of a field: ``4``, and an object of ``Data`` of ``field(default_factory=Data)``."""
-        scopes = (self._tree.scopes[item] for item in self._classes.lineage(owner))
+        scopes = (self._tree.scopes[item] for item in self._definitions.lineage(owner))
         node = next(scope.bindings[name][-1].value for scope in scopes if name in scope.bindings)
         factory = keyword(node, "default_factory", "factory") if isinstance(node, cst.Call) else None
         if factory is None or node is None:

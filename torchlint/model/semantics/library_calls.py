@@ -13,7 +13,6 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.library_values import instance_by_name, is_companion
 from torchlint.model.semantics.moves import device_of, moved_to
 from torchlint.model.semantics.names import Names
-from torchlint.model.semantics.registrations import Registrations
 from torchlint.model.semantics.value import (
     NUMBER,
     STRING,
@@ -22,10 +21,8 @@ from torchlint.model.semantics.value import (
     Role,
     Value,
     iterated,
-    join,
     join_items,
     named_device,
-    of_definition,
 )
 from torchlint.model.syntax.calls import keyword
 from torchlint.model.syntax.dotted import dotted_name
@@ -37,10 +34,9 @@ _MOVES = ("cuda", "to", "cpu", "half", "float", "double", "bfloat16")
 class LibraryCalls:
     """Evaluates calls whose callee is not defined in the project; None where nothing is known."""
 
-    def __init__(self, names: Names, values: Evaluator, registrations: Registrations) -> None:
+    def __init__(self, names: Names, values: Evaluator) -> None:
         self._names = names
         self._values = values
-        self._registrations = registrations
 
     def function(self, node: cst.Call, name: str) -> Value | None:
         """What a call of the library class or function ``name`` gives."""
@@ -196,8 +192,6 @@ class LibraryCalls:
     def method(self, node: cst.Call, func: cst.Attribute) -> Value | None:
         """What the method call ``node`` gives."""
         attr = func.attr.value
-        if attr == "get" and (registered := self._registrations.taken(node)):
-            return join(map(of_definition, registered))
         base = self._values.of(func.value)
         if base.kind in (Kind.TENSOR, Kind.BATCH):
             return self._tensor_method(node, attr, base)

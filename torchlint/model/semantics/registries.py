@@ -11,7 +11,6 @@ from torchlint.model.semantics.arguments import Arguments
 from torchlint.model.semantics.classes import Classes, defined
 from torchlint.model.semantics.name_patterns import ANY, matches, pattern_of
 from torchlint.model.semantics.names import Names, Variable
-from torchlint.model.semantics.registrations import Registrations
 from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.calls import keywords_of
 from torchlint.model.syntax.parameters import is_static, owner_of, parameters_of, positional_parameters
@@ -34,7 +33,6 @@ class Registries:
         self._names = names
         self._classes = classes
         self._arguments = arguments
-        self.registrations = Registrations(tree, names, classes)
         self._picked: dict[cst.CSTNode, list[_Definition]] = {}
         self._taken_by_name: dict[Variable, dict[_Definition, None]] = {}
 
@@ -151,9 +149,7 @@ class Registries:
         return self._taken_by_name[variable]
 
     def _taken(self, node: cst.BaseExpression) -> Iterator[_Definition]:
-        """The functions and classes that ``node`` takes from modules, or from tables of decorators, by name."""
-        yield from self.registrations.taken(node)
-        yield from self.registrations.given(node)
+        """The functions and classes that ``node`` takes from modules by name."""
         if isinstance(node, cst.Subscript) and len(node.slice) == 1:
             index = node.slice[0].slice
             if isinstance(index, cst.Index):

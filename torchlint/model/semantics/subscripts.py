@@ -13,8 +13,7 @@ from torchlint.model.semantics.evaluator import Evaluator
 from torchlint.model.semantics.guesses import Guesses
 from torchlint.model.semantics.items import Items
 from torchlint.model.semantics.knowledge import Kind
-from torchlint.model.semantics.registrations import Registrations
-from torchlint.model.semantics.value import LOADER_OR_DATASET, UNKNOWN, Role, Value, join, of_definition
+from torchlint.model.semantics.value import LOADER_OR_DATASET, UNKNOWN, Role, Value, join
 from torchlint.model.syntax.dotted import dotted_name, index_of, is_read_of_loss
 
 #: What is known of an item of a dict that is filled one by one.
@@ -26,19 +25,14 @@ _OF_LOADERS = re.compile(r"loader|(^|_)dl(_|$)", re.IGNORECASE)
 class Subscripts:
     """Answers for one forest."""
 
-    def __init__(
-        self, values: Evaluator, items: Items, registrations: Registrations, contents: Contents, guesses: Guesses
-    ) -> None:
+    def __init__(self, values: Evaluator, items: Items, contents: Contents, guesses: Guesses) -> None:
         self._values = values
         self._items = items
-        self._registrations = registrations
         self._contents = contents
         self._guesses = guesses
 
     def of(self, node: cst.Subscript) -> Value:
         """The value of ``node``."""
-        if registered := self._registrations.taken(node):
-            return join(map(of_definition, registered))
         base = self._values.of(node.value)
         if base.kind is Kind.BATCH or (base.kind is Kind.TENSOR and base.role is Role.BATCH):
             return Value(Kind.TENSOR, base.origins, role=Role.BATCH, sure=base.sure)

@@ -91,12 +91,6 @@ def join(values: Iterable[Value]) -> Value:
     return found
 
 
-def of_definition(node: cst.FunctionDef | cst.ClassDef) -> Value:
-    """The value of a name for a function or a class of the program."""
-    kind = Kind.CLASS if isinstance(node, cst.ClassDef) else Kind.FUNCTION
-    return Value(kind, frozenset({node}), definition=node)
-
-
 def join_bound(values: Iterable[Value]) -> Value:
     """What is true of all that an attribute is bound to: ``self.data = DataLoader(self.data)`` replaces a dataset."""
     given = tuple(values)

@@ -43,7 +43,6 @@ from torchlint.model.semantics.value import (
     join_bound,
     join_items,
     numbers_batches,
-    of_definition,
     unpacked,
 )
 from torchlint.model.syntax.binding_kinds import BindingKind
@@ -80,8 +79,7 @@ class Values:
         self._guesses = Guesses(tree)
         self.parsers = Parsers(tree, names, self)
         self._contents = Contents(tree, names, self)
-        registered = definitions.registries.registrations
-        self._subscripts = Subscripts(self, definitions.items, registered, self._contents, self._guesses)
+        self._subscripts = Subscripts(self, definitions.items, self._contents, self._guesses)
         self.reaching = Reaching(tree, names)
         self.engines = Engines(tree, names, definitions, self)
         self.branches = Branches(tree, definitions, self.reaching)
@@ -89,7 +87,7 @@ class Values:
         self.parameter_values = ParameterValues(tree, names, definitions, self)
         self.records = Records(tree, names, definitions, self)
         self._fields = Fields(tree, names, definitions, self)
-        self._library = LibraryCalls(names, self, registered)
+        self._library = LibraryCalls(names, self)
 
     # -- entry points
 
@@ -123,8 +121,10 @@ class Values:
             return self._once(binding, lambda: self.parameter_values.extra(function, star)) if function else UNKNOWN
         if binding.kind is BindingKind.ANNOTATION and isinstance(binding.node, cst.AnnAssign):
             return self.annotated(binding.node.annotation)
-        if binding.kind in (BindingKind.FUNCTION, BindingKind.CLASS):
-            return of_definition(binding.node) if isinstance(binding.node, (cst.FunctionDef, cst.ClassDef)) else UNKNOWN
+        if binding.kind is BindingKind.FUNCTION and isinstance(binding.node, cst.FunctionDef):
+            return Value(Kind.FUNCTION, frozenset({binding.node}), definition=binding.node)
+        if binding.kind is BindingKind.CLASS and isinstance(binding.node, cst.ClassDef):
+            return Value(Kind.CLASS, frozenset({binding.node}), definition=binding.node)
         if binding.kind is BindingKind.AUGMENT and isinstance(binding.node, cst.AugAssign):
             return augmented_value(binding.node, self)
         return UNKNOWN
