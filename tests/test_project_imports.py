@@ -8,6 +8,7 @@ import pytest
 from project_files import GUARD, make, names
 
 from torchlint.project.imports import facts
+from torchlint.project.loaded_paths import path_loads
 from torchlint.project.outlines import outline
 from torchlint.project.toplevel import top_level
 
@@ -281,3 +282,11 @@ def test_what_a_main_guard_stores_is_not_stored_for_those_who_import_the_file(te
 def test_functions_and_classes_without_imports_are_not_parsed_for_facts() -> None:
     text = "import a\n\n\nclass A(B):\n    x = 1\n\n\ndef f():\n    import b\n\n\nc = A()\n"
     assert top_level(text) == "import a\n\n\nclass A(): pass\n\n\n\ndef f():\n    import b\n\n\nc = A()\n"
+
+
+def test_loads_by_path_in_long_names_and_lines_are_found_once() -> None:
+    name = "import_" * 20_000 + "module"
+    line = "paths = [" + '"a.py", ' * 20_000 + "]"
+    found = path_loads(f'{name}\n{name}("nets/{{}}.py".format(kind))\n{line}\nother = "{"{}x" * 30}.py"\n')
+    assert found.calls == ((name, ("nets/*.py",), ()),)
+    assert found.paths == (("paths", "a.py"),)

@@ -19,10 +19,13 @@ _MAX_FILES = 24
 #: Longer arguments are not read.
 _MAX_LENGTH = 400
 _DEFINITION = re.compile(r"def[ \t]+(\w+)[ \t]*\(")
-_CALLED = re.compile(r"\w*[ \t]*\(")
+_CALLED = re.compile(r"(\w*)([ \t]*\()?")
 _ASSIGNED = re.compile(r"[ \t]*(?:\w+\.)*(\w+)[ \t]*(?::[^=]*)?=[ \t]*(?=[^=])")
 _PATH = re.compile(r"""["']([^"'\r\n]*\.py)["']""")
-_UNKNOWN = re.compile(r"%s|\{[^{}]*\}")
+_UNKNOWN = re.compile(r"(?:%s|\{[^{}]*\})+")
+#: A path with more unknown parts, or a longer one of a file, fits none: it takes time.
+_MAX_UNKNOWN = 3
+_MAX_PATH = 200
 _LAST = re.compile(r"\w+\Z")
 
 
@@ -59,34 +62,43 @@ def _loaders(text: str) -> Iterator[str]:
 
 def _calls(text: str) -> Iterator[tuple[str, tuple[str, ...], tuple[str, ...]]]:
     for word in _HELPERS:
+        end = 0
         for at in places(text, word):
+            if at < end:
+                continue  # in the same name
             start = at
             while is_in_name(text, start):
                 start -= 1
             called = _CALLED.match(text, start)
-            if called is None or text[max(0, start - 4) : start] == "def ":
+            assert called is not None
+            end = called.end(1)
+            if called[2] is None or text[max(0, start - 4) : start] == "def ":
                 continue
             given = arguments(text, called.end(), _MAX_LENGTH) or ()
             names = tuple(found[0] for item in given if (found := _LAST.search(item)) is not None)
             paths = tuple(path for item in given for path in _patterns(item))
             if names or paths:
-                yield called[0].rstrip(" \t("), paths, names
+                yield called[1], paths, names
 
 
 def _paths(text: str) -> Iterator[tuple[str, str]]:
-    for at in places(text, *_ENDS):
-        begin, end = text.rfind("\n", 0, at) + 1, text.find("\n", at)
-        line = text[begin : end if end >= 0 else len(text)]
-        assigned = _ASSIGNED.match(line)
-        if assigned is not None:
-            yield from ((assigned[1], path) for path in _patterns(line[assigned.end() :]))
+    for ending in _ENDS:
+        end = 0
+        for at in places(text, ending):
+            if at < end:
+                continue  # in the same line
+            begin, end = text.rfind("\n", 0, at) + 1, text.find("\n", at) % (len(text) + 1)
+            line = text[begin:end]
+            assigned = _ASSIGNED.match(line)
+            if assigned is not None:
+                yield from ((assigned[1], path) for path in _patterns(line[assigned.end() :]))
 
 
 def _patterns(text: str) -> Iterator[str]:
     """The paths in a text, as ``models/*.py`` for ``"models/{}.py"``."""
     for found in _PATH.finditer(text):
         path = _UNKNOWN.sub("*", found[1]).removeprefix("./").lstrip("/")
-        if path.strip("*/") != ".py":
+        if path.strip("*/") != ".py" and path.count("*") <= _MAX_UNKNOWN:
             yield path
 
 
@@ -131,7 +143,7 @@ class LoadedPaths:
         """The files with a path; none if they are many."""
         if path not in self._found:
             regex = re.compile(r"(?:.*/)?" + r"[^/]*".join(map(re.escape, path.split("*"))))
-            found = tuple(file for file in self._files if regex.fullmatch(file) is not None)
+            found = tuple(file for file in self._files if len(file) <= _MAX_PATH and regex.fullmatch(file))
             self._found[path] = found if len(found) <= _MAX_FILES else ()
         return self._found[path]
 

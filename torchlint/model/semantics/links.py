@@ -8,7 +8,7 @@ from functools import cached_property
 
 import libcst as cst
 
-from torchlint.model.semantics.name_patterns import ANY, regex_of
+from torchlint.model.semantics.name_patterns import ANY, MAX_LENGTH, MAX_UNKNOWN, regex_of
 from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.context import PathsOf
 from torchlint.model.syntax.dotted import dotted_name, last_part
@@ -69,12 +69,13 @@ class Links:
         """The scopes of the modules that a file, given by its root, may import by a name of a pattern."""
         name = pattern.lstrip(".")
         dots = pattern[: -len(name)]
-        if not self.has_context or (not dots and ANY in name.partition(".")[0]):
+        if not self.has_context or (not dots and ANY in name.partition(".")[0]) or name.count(ANY) > MAX_UNKNOWN:
             return []
         key = (pattern, root)
         if key not in self._like:
             tail = re.compile(r"(?:.*\.)?(" + regex_of(name, r"\w*") + r")(?:\.__init__)?")
-            found = (tail.fullmatch(path.removesuffix(".py").replace("/", ".")) for path in self._roots)
+            paths = (path for path in self._roots if len(path) <= MAX_LENGTH)
+            found = (tail.fullmatch(path.removesuffix(".py").replace("/", ".")) for path in paths)
             names = dict.fromkeys(dots + match[1] for match in found if match is not None)
             scopes = [self.module(item, root) for item in names]
             self._like[key] = [scope for scope in scopes if scope is not None and scope.node is not root]
@@ -82,8 +83,11 @@ class Links:
 
     def modules_at(self, pattern: str) -> list[Scope]:
         """The scopes of the modules whose paths end in a pattern."""
+        if pattern.count(ANY) > MAX_UNKNOWN:
+            return []
         regex = re.compile("(?:.*/)?" + regex_of(pattern.lstrip("./"), "[^/]*"))
-        return [self._tree.scopes[root] for path, root in self._roots.items() if regex.fullmatch(path) is not None]
+        roots = (root for path, root in self._roots.items() if len(path) <= MAX_LENGTH and regex.fullmatch(path))
+        return [self._tree.scopes[root] for root in roots]
 
     def related(self, root: cst.CSTNode) -> frozenset[cst.CSTNode]:
         """A file, given by its root, the files it imports, and the files that import it, directly or not.

@@ -8,9 +8,9 @@ import libcst as cst
 
 #: Any part of a name in a pattern.
 ANY = "*"
-#: A pattern with more unknown parts, or a longer name, matches nothing.
-_MAX_UNKNOWN = 3
-_MAX_LENGTH = 200
+#: A pattern with more unknown parts, or a longer name, matches nothing: it takes time.
+MAX_UNKNOWN = 3
+MAX_LENGTH = 200
 _PLACE = re.compile(r"%[sd]|\{[^{}]*\}")
 
 
@@ -36,7 +36,7 @@ def matches(pattern: str, name: str) -> bool:
     """Whether ``name`` may be the string of a pattern."""
     if ANY not in pattern:
         return pattern == name
-    if pattern.count(ANY) > _MAX_UNKNOWN or len(name) > _MAX_LENGTH:
+    if pattern.count(ANY) > MAX_UNKNOWN or len(name) > MAX_LENGTH:
         return False
     return re.fullmatch(regex_of(pattern), name) is not None
 
