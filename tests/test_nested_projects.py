@@ -52,11 +52,11 @@ def test_a_folder_of_projects_has_the_findings_of_each(
     assert together == printed(capsys, "--output-format", "concise", "--no-cache", "all")
     expected = {
         "repository": ["data.py:7:12: TL101", "data.py:7:12: TL102"],
-        "other": [],
-        "packaged": ["data.py:7:12: TL102"],
+        "other": ["data.py:7:12: TL104"],
+        "packaged": ["data.py:7:12: TL102", "data.py:7:12: TL104"],
         "described": [],
         "configured": ["data.py:7:12: TL101"],
-        "unmarked": ["data.py:7:12: TL102"],
+        "unmarked": ["data.py:7:12: TL102", "data.py:7:12: TL104"],
     }
     for name in PROJECTS:
         lines = [line for line in together.split("\\n") if f"all/{name}/" in line]

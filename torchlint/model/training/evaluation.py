@@ -148,6 +148,9 @@ class Evaluation(ForestFact):
 
 def is_of_evaluation(forest: Forest, node: cst.CSTNode) -> bool:
     """Whether ``node`` only runs in evaluation mode: in the ``else`` of ``if self.training:``, or after its return."""
+    function = forest.function_of(node)
+    if function is None or forest.tree.first_within(forest.tree.attributes_named("training"), function) is None:
+        return False
     for item in conditions(forest.tree, node):
         if isinstance(item.node, cst.FunctionDef):
             return False
