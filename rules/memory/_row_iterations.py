@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import libcst as cst
@@ -19,6 +20,7 @@ from ._row_values import unreversed
 from ._row_words import FEW, ONCE
 
 _MANY = 16  #: iterations below which a loop costs little
+_MEMORY = re.compile(r"#.*\b(?:mem|memory|OOM)\b", re.IGNORECASE)
 
 
 class RowIterations:
@@ -70,6 +72,12 @@ class RowIterations:
 
     def _starts_at_zero(self, call: cst.Call) -> bool:
         return len(call.args) == 2 and self._module.value(call.args[0].value).constant == 0
+
+    def saves_memory(self, node: cst.CSTNode) -> bool:
+        """Whether a comment at a loop, or at what joins its rows, says that it runs row by row to use less memory."""
+        row = self._module.row(node)
+        above = self._module.line(row - 1) if row > 1 else ""
+        return any(_MEMORY.search(line) for line in (above, self._module.line(row)))
 
     def is_once(self, node: cst.CSTNode) -> bool:
         """Whether only constructors, the top level of a file or a function that sets up something run a loop.

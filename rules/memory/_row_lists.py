@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
@@ -21,7 +20,6 @@ from ._row_values import Level, Levels, RowValues
 from ._row_words import SIZES, VIEWS
 
 _JOINING = ("torch.stack", "torch.cat", "torch.concat", "torch.vstack", "torch.hstack")
-_MEMORY = re.compile(r"#.*\b(?:mem|memory|OOM)\b", re.IGNORECASE)
 _COUNTING = ("builtins.range", "builtins.enumerate", "builtins.zip")
 
 
@@ -48,23 +46,17 @@ class RowLists:
             given = call.node.args[0] if call.node.args else None
             if given is None or given.star or self._module.fact(RowIterations).is_once(call.node):
                 continue
-            if self._saves_memory(call.node):
+            if self._module.fact(RowIterations).saves_memory(call.node):
                 continue
             made: cst.CSTNode | None = None
             if isinstance(given.value, (cst.ListComp, cst.GeneratorExp)):
                 made = given.value if self._is_of_rows(given.value) else None
             elif isinstance(given.value, cst.Name):
                 loop = self._loop_of(given.value)
-                made = loop.iter if loop is not None else None
+                made = None if loop is None or self._module.fact(RowIterations).saves_memory(loop) else loop.iter
             if made is not None:
                 found.setdefault(made, []).append(call.node)
         return (RowList(node, tuple(calls)) for node, calls in found.items())
-
-    def _saves_memory(self, call: cst.Call) -> bool:
-        """Whether a comment says that the rows are computed one by one to use less memory."""
-        row = self._module.row(call)
-        above = self._module.line(row - 1) if row > 1 else ""
-        return any(_MEMORY.search(line) for line in (above, self._module.line(row)))
 
     def _is_of_rows(self, made: cst.ListComp | cst.GeneratorExp) -> bool:
         """``[x[i] / sizes[i] for i in range(n)]``."""

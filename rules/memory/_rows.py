@@ -52,6 +52,8 @@ class LoopsOverRows:
         iterations = self._module.fact(RowIterations)
         if loop.orelse is not None or not iterations.is_long(loop.target, loop.iter) or iterations.is_once(loop):
             return None
+        if iterations.saves_memory(loop):
+            return None
         bound = frozenset(self._tree.names_in(loop.target))
         whole = self._scattered(loop, bound) or self._filled(loop, bound) or self._writes.target(loop)
         if whole is not None:

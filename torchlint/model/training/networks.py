@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cached_property
 
 import libcst as cst
@@ -21,6 +22,8 @@ from torchlint.model.training.loops import is_backward, is_step
 
 #: Libraries of networks whose methods switch gradients off: ``encode``, ``decode``.
 _RECORDING_NOTHING = ("sentence_transformers", "vocos")
+#: Names of objects whose call runs several networks.
+_PIPELINE = re.compile(r"(?:^|_)pipe(?:line)?$", re.IGNORECASE)
 #: Modules that contain no networks, only functions and classes.
 _LIBRARIES = frozenset({"torch", "builtins", "numpy", "math", "os", "time", "random", "re", "json", "logging"})
 _DATA_PARALLEL = "torch.nn.parallel.data_parallel"
@@ -86,11 +89,15 @@ class Networks(ForestFact):
         """Whether ``node`` is of a method, other than the forward, of a network whose class only its author knows.
 
         ``from_pretrained`` takes it from the hub, with the code or by a library that is not known: both often decorate
-        such methods with ``no_grad``.
+        such methods with ``no_grad``. So is the call of a pipeline.
         """
         network = self.network_of(node)
         value = self._forest.value(network)
-        if network is node.func or last_name(node.func) == "forward" or value.definition is not None:
+        if value.definition is not None:
+            return False
+        if network is node.func and _PIPELINE.search(last_name(network)):
+            return True  # those of diffusers and transformers decorate `__call__`
+        if network is node.func or last_name(node.func) == "forward":
             return False
         return any(
             isinstance(made, cst.Call)
