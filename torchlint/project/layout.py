@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 
+from torchlint.source.module_patterns import regex_of
+
 #: A program that picks one of more modules than this may mean any file.
 _MAX_MODULES = 80
 
@@ -81,7 +83,7 @@ class Layout:
         """
         found = [""]
         for part in pattern.split("."):
-            regex = re.compile(r"\w*".join(map(re.escape, part.split("*"))))
+            regex = re.compile(regex_of(part, r"\w*"))
             names = ((name, self.names.get(joined(folder, name.replace(".", "/")), ())) for name in found)
             found = [f"{name}.{inner}".lstrip(".") for name, all_ in names for inner in all_ if regex.fullmatch(inner)]
         modules = sorted(name for name in found if self.file_at(folder, name) is not None)

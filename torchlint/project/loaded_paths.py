@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from torchlint.source.lexemes import arguments, is_in_name, places
+from torchlint.source.module_patterns import ANY, MAX_LENGTH, MAX_UNKNOWN, PATH_LOADERS, ends_in
 
-#: What loads a module by its path.
-_LOADERS = ("spec_from_file_location", "SourceFileLoader", "load_source")
 #: What the names of functions around it contain.
-_HELPERS = ("import_", "load_module", "load_file", "load_py", "module_from_", *_LOADERS)
+_HELPERS = ("import_", "load_module", "load_file", "load_py", "module_from_", *PATH_LOADERS)
 _ENDS = ('.py"', ".py'")
 #: A path that fits more files may be any file.
 _MAX_FILES = 24
@@ -23,9 +22,6 @@ _CALLED = re.compile(r"(\w*)([ \t]*\()?")
 _ASSIGNED = re.compile(r"[ \t]*(?:\w+\.)*(\w+)[ \t]*(?::[^=]*)?=[ \t]*(?=[^=])")
 _PATH = re.compile(r"""["']([^"'\r\n]*\.py)["']""")
 _UNKNOWN = re.compile(r"(?:%s|\{[^{}]*\})+")
-#: A path with more unknown parts, or a longer one of a file, fits none: it takes time.
-_MAX_UNKNOWN = 3
-_MAX_PATH = 200
 _LAST = re.compile(r"\w+\Z")
 
 
@@ -48,13 +44,13 @@ NO_LOADS = PathLoads()
 def path_loads(text: str) -> PathLoads:
     """The loads of modules by their paths in a text. Of paths, what is computed is a ``*``."""
     calls = tuple(dict.fromkeys(_calls(text)))
-    loads = any(name in _LOADERS for name, _, _ in calls)
+    loads = any(name in PATH_LOADERS for name, _, _ in calls)
     return PathLoads(frozenset(_loaders(text) if loads else ()), calls, tuple(dict.fromkeys(_paths(text))))
 
 
 def _loaders(text: str) -> Iterator[str]:
     """The functions in a text that load a module by its path."""
-    for at in places(text, *_LOADERS):
+    for at in places(text, *PATH_LOADERS):
         found = _DEFINITION.match(text, max(0, text.rfind("def ", 0, at)))
         if found is not None:
             yield found[1]
@@ -97,8 +93,8 @@ def _paths(text: str) -> Iterator[tuple[str, str]]:
 def _patterns(text: str) -> Iterator[str]:
     """The paths in a text, as ``models/*.py`` for ``"models/{}.py"``."""
     for found in _PATH.finditer(text):
-        path = _UNKNOWN.sub("*", found[1]).removeprefix("./").lstrip("/")
-        if path.strip("*/") != ".py" and path.count("*") <= _MAX_UNKNOWN:
+        path = _UNKNOWN.sub(ANY, found[1]).removeprefix("./").lstrip("/")
+        if path.strip("*/") != ".py" and path.count(ANY) <= MAX_UNKNOWN:
             yield path
 
 
@@ -128,7 +124,7 @@ class LoadedPaths:
     def _loaders(self) -> frozenset[str]:
         """The functions that load a module by its path; empty if the project has none."""
         found = frozenset[str]().union(*(self._loads(file).loaders for file in self._files if _may_run(file)))
-        return found and found.union(_LOADERS)
+        return found and found.union(PATH_LOADERS)
 
     @cached_property
     def _set(self) -> dict[str, list[str]]:
@@ -142,8 +138,8 @@ class LoadedPaths:
     def _fitting(self, path: str) -> tuple[str, ...]:
         """The files with a path; none if they are many."""
         if path not in self._found:
-            regex = re.compile(r"(?:.*/)?" + r"[^/]*".join(map(re.escape, path.split("*"))))
-            found = tuple(file for file in self._files if len(file) <= _MAX_PATH and regex.fullmatch(file))
+            regex = ends_in(path)
+            found = tuple(file for file in self._files if len(file) <= MAX_LENGTH and regex.fullmatch(file))
             self._found[path] = found if len(found) <= _MAX_FILES else ()
         return self._found[path]
 

@@ -8,12 +8,12 @@ from functools import cached_property
 
 import libcst as cst
 
-from torchlint.model.semantics.name_patterns import ANY, MAX_LENGTH, MAX_UNKNOWN, regex_of
 from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.context import PathsOf
 from torchlint.model.syntax.dotted import dotted_name, last_part
 from torchlint.model.syntax.scopes import Binding, Scope
 from torchlint.model.syntax.tree import Tree
+from torchlint.source.module_patterns import ANY, MAX_LENGTH, MAX_UNKNOWN, ends_in, regex_of
 
 #: The dotted name of a module, with leading dots if it is relative, and the file that imports it -> the file, or None.
 Resolve = Callable[[str, str], str | None]
@@ -85,7 +85,7 @@ class Links:
         """The scopes of the modules whose paths end in a pattern."""
         if pattern.count(ANY) > MAX_UNKNOWN:
             return []
-        regex = re.compile("(?:.*/)?" + regex_of(pattern.lstrip("./"), "[^/]*"))
+        regex = ends_in(pattern.lstrip("./"))
         roots = (root for path, root in self._roots.items() if len(path) <= MAX_LENGTH and regex.fullmatch(path))
         return [self._tree.scopes[root] for root in roots]
 

@@ -17,11 +17,10 @@ from torchlint.model.syntax.dotted import last_name
 from torchlint.model.syntax.parameters import owner_of
 from torchlint.model.syntax.scopes import Binding, Scope
 from torchlint.model.syntax.tree import Tree
+from torchlint.source.module_patterns import PATH_LOADERS
 
 #: What a relative name is relative to.
 _OWN_PACKAGE = ("__package__", "__name__")
-#: What loads a module by its path, the second argument.
-_PATH_LOADERS = ("spec_from_file_location", "SourceFileLoader", "load_source")
 
 
 class Naming(Protocol):
@@ -78,7 +77,7 @@ class LoadedModules:
         if last_name(call.func) == "module_from_spec":
             spec = self._given(call.args[0].value) if len(call.args) == 1 else []
             made = spec[0] if len(spec) == 1 else None
-            if isinstance(made, cst.Call) and last_name(made.func) in _PATH_LOADERS:
+            if isinstance(made, cst.Call) and last_name(made.func) in PATH_LOADERS:
                 path = _path_argument(made)
         else:
             loaders = self._path_loaders.get(last_name(call.func), {})
@@ -93,7 +92,7 @@ class LoadedModules:
     def _path_loaders(self) -> dict[str, dict[cst.CSTNode, cst.Param]]:
         """The functions around what loads a module by its path, by name, with their parameters for the path."""
         found: dict[str, dict[cst.CSTNode, cst.Param]] = {}
-        for call in self._tree.calls_named(*_PATH_LOADERS):
+        for call in self._tree.calls_named(*PATH_LOADERS):
             param = self._names.parameter(_path_argument(call))
             function = owner_of(self._tree, param) if param is not None else None
             if param is not None and function is not None:

@@ -6,11 +6,8 @@ import re
 
 import libcst as cst
 
-#: Any part of a name in a pattern.
-ANY = "*"
-#: A pattern with more unknown parts, or a longer name, matches nothing: it takes time.
-MAX_UNKNOWN = 3
-MAX_LENGTH = 200
+from torchlint.source.module_patterns import ANY, MAX_LENGTH, MAX_UNKNOWN, regex_of
+
 _PLACE = re.compile(r"%[sd]|\{[^{}]*\}")
 
 
@@ -39,11 +36,6 @@ def matches(pattern: str, name: str) -> bool:
     if pattern.count(ANY) > MAX_UNKNOWN or len(name) > MAX_LENGTH:
         return False
     return re.fullmatch(regex_of(pattern), name) is not None
-
-
-def regex_of(pattern: str, unknown: str = ".*") -> str:
-    """The regular expression of a pattern, with another one for what is unknown."""
-    return unknown.join(map(re.escape, pattern.split(ANY)))
 
 
 def _literal(node: cst.BaseExpression) -> str:

@@ -9,13 +9,14 @@ import libcst as cst
 
 from torchlint.model.semantics.arguments import Arguments
 from torchlint.model.semantics.classes import Classes, defined
-from torchlint.model.semantics.name_patterns import ANY, matches, pattern_of
+from torchlint.model.semantics.name_patterns import matches, pattern_of
 from torchlint.model.semantics.names import Names, Variable
 from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.calls import keywords_of
 from torchlint.model.syntax.parameters import is_static, owner_of, parameters_of, positional_parameters
 from torchlint.model.syntax.scopes import Scope
 from torchlint.model.syntax.tree import Tree
+from torchlint.source.module_patterns import ANY
 
 #: A call that may run more functions than this runs an unknown one.
 _MAX_PICKED = 40
