@@ -114,7 +114,7 @@ class Singles:
             return False
         code = self._forest.code(row)
         return any(
-            self._forest.code(node.value) == code and self._tree.within(node, body)
+            self._tree.within(node, body) and self._forest.code(node.value) == code
             for node in self._tree.attributes_named(*_OF_SHAPES)
         )
 

@@ -75,6 +75,8 @@ class RowIterations:
 
     def saves_memory(self, node: cst.CSTNode) -> bool:
         """Whether a comment at a loop, or at what joins its rows, says that it runs row by row to use less memory."""
+        if not self._module.forest.file_of_root[self._module.tree.root_of(node)].contains(_MEMORY):
+            return False
         row = self._module.row(node)
         above = self._module.line(row - 1) if row > 1 else ""
         return any(_MEMORY.search(line) for line in (above, self._module.line(row)))

@@ -120,8 +120,8 @@ class SeldomTaken:
                 return False
             if (
                 isinstance(statement, cst.If)
+                and self._tree.inside(statement.body, cst.Return)
                 and re.search(r"cache|is not None|hasattr|\bin self\.", self._module.code(statement.test))
-                and any(isinstance(node, cst.Return) for node in self._tree.nodes_in(statement.body))
             ):
                 return True
         return False

@@ -341,8 +341,10 @@ class Choice:
 
         Of scripts that differ in other lines only, one or two tell how they call the file.
         """
-        lines = self._text(importer, index).splitlines()
-        using = frozenset(line.strip() for line in lines if not names.isdisjoint(_WORD.findall(line)))
+        text = self._text(importer, index)
+        lines, used = text.splitlines(), [name for name in names if name in text]
+        likely = {line for name in used for line in lines if name in line}
+        using = frozenset(line.strip() for line in likely if not names.isdisjoint(_WORD.findall(line)))
         self._using[file, using] += 1
         return self._using[file, using] - 1
 

@@ -31,6 +31,9 @@ def asks_for_device(forest: Forest, test: cst.BaseExpression) -> bool:
 
 
 def _asks(forest: Forest, test: cst.BaseExpression) -> bool:
+    names = forest.tree.names_in(test)
+    if "is_cuda" not in names and not all(map(_WORDS.fullmatch, names)):
+        return False  # without its text, whose place costs more to find out
     text = _OF_TENSOR.sub("is_cuda", forest.code(test))
     words = re.findall(r"[A-Za-z_]\w*", text)
     return _ASKS.search(text) is not None and all(_WORDS.fullmatch(word) for word in words)
