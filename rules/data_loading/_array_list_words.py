@@ -20,6 +20,8 @@ _MADE = re.compile(
     r"[ \t]*=[ \t]*[^\n]{0,120}?(?:\b(?:np|numpy)\.|\.numpy\()|"
     r"(?:[ \t]*,[ \t]*\w{1,60}){0,8}[ \t]*=[ \t]*[\w.]{1,120}\("
 )
+#: What is behind a name in a tuple that a function returns: ``inputs, masks = data.batch(i)``.
+_RETURNED = re.compile(r"((?:[ \t]*,[ \t]*\w{1,60}){0,8})[ \t]*=[ \t]*[\w.]{1,120}\(")
 #: What observations of an environment are called, and what is kept with them.
 OBSERVATION = re.compile(
     r"(?:(?:batch|b|next|new|cur|curr|current|last|prev|old|non_final|final|replay|mb)_)*"
@@ -44,7 +46,17 @@ def builds_from_arrays(text: str) -> bool:
             names.add(data)
         elif _is_array(text, found.end()):
             return True
-    return any(made[1] in names and _is_array(text, made.end()) for made in (_FILLED.finditer(text) if names else ()))
+    if any(made[1] in names and _is_array(text, made.end()) for made in (_FILLED.finditer(text) if names else ())):
+        return True
+    return any(_is_returned(text, name) for name in names)
+
+
+def _is_returned(text: str, name: str) -> bool:
+    """Whether a name is one of several that a function returns."""
+    return any(
+        at and not is_in_name(text, at) and ("," in found[1] or text[max(0, at - 3) : at].rstrip().endswith(","))
+        for at, found in behind(text, name, _RETURNED)
+    )
 
 
 def _is_array(text: str, start: int) -> bool:

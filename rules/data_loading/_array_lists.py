@@ -149,10 +149,10 @@ class ArrayLists:
             )
         )
 
-    def _array_in(self, data: cst.BaseExpression) -> cst.CSTNode | None:
+    def _array_in(self, data: cst.BaseExpression | None, depth: int = _RETURNS) -> cst.CSTNode | None:
         """An array of a list that contains nothing else; None if it may contain something else."""
         if isinstance(data, cst.Name):
-            return self._array_in_name(data)
+            return self._filled(data, self._is_array) or self._array_returned_as(data, depth)
         if self._gives_indices(data):
             return data
         if isinstance(data, cst.ListComp):
@@ -163,9 +163,16 @@ class ArrayLists:
                 return values[0]
         return None
 
-    def _array_in_name(self, name: cst.Name) -> cst.CSTNode | None:
-        """An array of a list that is built in the same function, by a display or by ``append``."""
-        return self._filled(name, self._is_array)
+    def _array_returned_as(self, name: cst.Name, depth: int) -> cst.CSTNode | None:
+        """An array of a list that functions of the program return in a tuple, and nothing here changes."""
+        scope, bound = self._module.names.home_of(name), self._module.values.reaching.only(name)
+        if scope is None or bound is None or bound.kind is not BindingKind.ASSIGN or not bound.path or depth <= 0:
+            return None
+        uses = self._module.values.reaching.uses_of(bound, scope)
+        if not isinstance(bound.value, cst.Call) or any(map(self._is_changed, uses)):
+            return None
+        found = [self._array_in(unpacked(item, bound.path), depth - 1) for item in self._returned(bound.value)]
+        return found[0] if found and all(item is not None for item in found) else None
 
     def _filled(self, name: cst.Name, is_array: Callable[[cst.CSTNode], bool]) -> cst.CSTNode | None:
         """An item of a list that is built in the same function, if all of them are arrays."""
@@ -239,7 +246,7 @@ class ArrayLists:
             return False
         return self._makes(node) or self._is_changed_array(node, depth) or self._returns_array(node, (), depth - 1)
 
-    def _gives_indices(self, node: cst.BaseExpression) -> bool:
+    def _gives_indices(self, node: cst.BaseExpression | None) -> bool:
         """Whether ``node`` is a tuple of arrays: ``np.nonzero(mask)``, ``linear_sum_assignment(costs)``."""
         name = self._module.name_of(node.func) if isinstance(node, cst.Call) else None
         return isinstance(node, cst.Call) and name in _INDICES and (name != "numpy.where" or len(node.args) == 1)

@@ -100,11 +100,8 @@ class RowLoaders:
         given = loader.argument("batch_size").value
         if given is None:
             return None
-        constant = self._module.value(given).constant
-        if isinstance(constant, int):
-            return constant
         found = self._module.fact(Configuration).sources(given)
-        values = [self._module.value(item) for item in found.values] if found is not None else []
+        values = [self._module.value(item) for item in (found.values if found is not None else (given,))]
         numbers = [value.constant for value in values if value.kind is not Kind.NONE]  # None is replaced later
         known = [number for number in numbers if isinstance(number, int)]
         return min(known) if known and len(known) == len(numbers) else None

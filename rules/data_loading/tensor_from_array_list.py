@@ -25,8 +25,8 @@ class TensorFromArrayList(Rule):
     `x.cpu().numpy()`, `distribution.sample().numpy()` and functions of the program that return such an array, alone or
     in a tuple; also arrays of a file (`np.load("points.npz")["points"]`), slices of such arrays (`image[..., :3]`),
     other forms of them (`image.transpose(2, 0, 1)`) and arithmetic with them; also if it is built by `append` in the
-    same function; or indices: `[coo.row, coo.col]` of a sparse matrix of SciPy, the tuple `np.nonzero(mask)`, the rows
-    of `[linear_sum_assignment(c)[1] for c in costs]`.
+    same function, or in one that returns it in a tuple; or indices: `[coo.row, coo.col]` of a sparse matrix of SciPy,
+    the tuple `np.nonzero(mask)`, the rows of `[linear_sum_assignment(c)[1] for c in costs]`.
     Observations of gym environments are arrays as well, if the program reads the shape of `observation_space`, or makes
     an environment like `CartPole-v1`: those of a batch by their names, next to actions or rewards
     (`states, actions, rewards = zip(*batch)`, `[t.state for t in batch]`, `states.append(state)`), and a single one
