@@ -63,7 +63,7 @@ class Pinning:
             made = [self._module.fact(Loaders).all_of(node) if isinstance(node, cst.Call) else [] for node in origins]
             if not all(made):
                 continue
-            loaders = tuple(loader for calls in made for loader in calls)
+            loaders = self._usual(tuple(loader for calls in made for loader in calls))
             key = self._key_at(move.call) if loaders else None
             if loaders and all(
                 self.is_pinned(loader, key) and not self._is_passed_to_library(loader) for loader in loaders
@@ -73,6 +73,11 @@ class Pinning:
                 )
                 is_shared = bool(self._module.fact(BatchParts).given(move.source))
                 yield BlockingCopy(move, loaders, plain, host_write(self._module, move), is_shared)
+
+    def _usual(self, loaders: tuple[Call, ...]) -> tuple[Call, ...]:
+        """The loaders without those instead of which a run without arguments creates another one of them."""
+        prefer = self._module.fact(Options).prefer
+        return tuple(item for item in loaders if not any(prefer(other.node, item.node) for other in loaders))
 
     def _is_passed_elsewhere(self, node: cst.CSTNode, move: Move) -> bool:
         """Whether ``node`` makes a tensor that another caller passes: a sample for a test, not a batch."""

@@ -20,7 +20,8 @@ class BlockingTransfer(Rule):
     ## What it does
     Flags `.to(device)` and `.cuda()` without `non_blocking=True` on a batch, or a part of a batch, of a
     `torch.utils.data.DataLoader` that is known to pin its batches. A False that the program sets only if it uses no GPU
-    (`if args.no_cuda: pin = False`) is ignored.
+    (`if args.no_cuda: pin = False`) is ignored. So is a loader that the program creates only if an option differs from
+    its default, and another one otherwise. The copy may be in `transfer_batch_to_device` of a Lightning class.
 
     Not flagged are
 

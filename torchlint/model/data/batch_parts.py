@@ -21,7 +21,7 @@ from torchlint.model.training.loops import batch_origins
 #: How many names and functions a batch is followed through.
 _DEPTH = 5
 #: Methods that give what a dict contains.
-_CONTENTS = frozenset({"items", "values"})
+CONTENTS = frozenset({"items", "values"})
 #: Methods of an iterator that return a batch.
 _TAKING = frozenset({"next", "__next__"})
 #: Methods that return a part of a batch, or the same memory in another shape.
@@ -178,7 +178,7 @@ class BatchParts(ForestFact):
         """What ``node`` contains, if that is written out: ``(images, labels)``, or the arguments for ``*tensors``."""
         if isinstance(node, (cst.Tuple, cst.List, cst.Dict)):
             return [element.value for element in node.elements]
-        if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value in _CONTENTS:
+        if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value in CONTENTS:
             return self._elements(node.func.value, depth)
         bound = self._forest.values.reaching.only(node) if isinstance(node, cst.Name) and depth > 0 else None
         if bound is None or bound.path:

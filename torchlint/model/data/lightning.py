@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cached_property
 
 import libcst as cst
@@ -17,6 +17,8 @@ from torchlint.model.syntax.calls import keywords_of
 _HOOKS = frozenset(f"{phase}_dataloader" for phase in ("train", "val", "test", "predict"))
 #: Methods of a trainer that iterate over loaders.
 FITS = frozenset({"fit", "validate", "test", "predict"})
+#: The hook that moves a batch to a device.
+_MOVING = "transfer_batch_to_device"
 _TRAINER = "pytorch_lightning.Trainer"
 #: What ``accelerator`` was in old versions: how to train on several GPUs.
 _STRATEGIES = frozenset("dp ddp ddp2 ddp_spawn ddp_sharded ddp_sharded_spawn horovod".split())
@@ -58,6 +60,16 @@ class Lightning(ForestFact):
                     if function not in found.setdefault(origin, []):
                         found[origin].append(function)
         return found
+
+    def moved_in(self, method: cst.FunctionDef, param: cst.Param) -> Iterator[cst.CSTNode]:
+        """The loaders whose batches Lightning passes to ``method``, by which their own class moves them to a device."""
+        owner = self._forest.tree.class_of(method)
+        params = method.params.params
+        if method.name.value != _MOVING or owner is None or len(params) < 2 or params[1] is not param:
+            return
+        for loader, hooks in self.hooks.items():
+            if any(self._forest.tree.class_of(hook) is owner for hook in hooks) and self.is_of_lightning(method):
+                yield loader
 
     def is_of_lightning(self, hook: cst.FunctionDef) -> bool:
         """Whether the class of a hook is derived from one of Lightning."""

@@ -8,7 +8,7 @@ from functools import cached_property
 
 import libcst as cst
 
-from torchlint.model.data.batch_parts import BatchParts, unwrapped
+from torchlint.model.data.batch_parts import CONTENTS, BatchParts, unwrapped
 from torchlint.model.data.lightning import FITS, Lightning, passed_loaders
 from torchlint.model.data.loaders import Loaders
 from torchlint.model.forest import Forest, ForestFact
@@ -133,17 +133,21 @@ class Transfers(ForestFact):
     def given_to_network(self, part: cst.BaseExpression | None) -> frozenset[cst.CSTNode]:
         """The loaders whose whole batches a network gets, if ``part`` is ``batch["image"]`` of such a parameter.
 
-        Or ``batch[0]``, or one of the names that it is unpacked to.
+        Or ``batch[0]``, ``batch[key]``, or one of the names that it is unpacked to or that iterate over it.
         """
         bound = self._values.reaching.only(part) if isinstance(part, cst.Name) else None
         if bound is not None and bound.kind is BindingKind.ASSIGN and bound.path and isinstance(bound.value, cst.Name):
             return self._passed_as(bound.value, _CALLERS)  # `images, labels = batch`
+        if bound is not None and bound.kind is BindingKind.FOR and isinstance(bound.value, cst.Call):
+            func = bound.value.func  # `for key, value in batch.items()`
+            if isinstance(func, cst.Attribute) and func.attr.value in CONTENTS:
+                return self._passed_as(func.value, _CALLERS)
         if isinstance(part, cst.Name):
             part = unpacked(bound.value, bound.path) if bound is not None and bound.kind is BindingKind.ASSIGN else None
         while isinstance(part, cst.Subscript) and isinstance(part.value, cst.Subscript):
             part = part.value
         index = part.slice[0].slice if isinstance(part, cst.Subscript) else None
-        is_item = isinstance(index, cst.Index) and isinstance(index.value, (cst.SimpleString, cst.Integer))
+        is_item = isinstance(index, cst.Index) and isinstance(index.value, (cst.SimpleString, cst.Integer, cst.Name))
         return self._passed_as(part.value, _CALLERS) if isinstance(part, cst.Subscript) and is_item else frozenset()
 
     def _passed_as(self, batch: cst.BaseExpression, depth: int) -> frozenset[cst.CSTNode]:
@@ -152,7 +156,7 @@ class Transfers(ForestFact):
         method = owner_of(self._tree, param) if param is not None else None
         if method is None or param is None or self._tree.class_of(method) is None:
             return frozenset()
-        found: set[cst.CSTNode] = set()
+        found = set(self._lightning.moved_in(method, param))
         for given in self._forest.fact(Dispatch).arguments_for(method, param):
             value = self._forest.value(given)
             if value.kind is Kind.BATCH and value.device is None:

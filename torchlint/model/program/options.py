@@ -7,6 +7,7 @@ from functools import cached_property
 import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
+from torchlint.model.semantics.compounds import integer
 from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.conditions import branches
 
@@ -48,6 +49,37 @@ class Options(ForestFact):
         """Whether ``node`` is under ``if args.gpu:``, where ``args.gpu`` is off by default."""
         guards = (item.guard for item in branches(self._forest.tree, node))
         return any(guard is not None and self.is_off(guard.test) for guard in guards)
+
+    def prefer(self, other: cst.CSTNode, node: cst.CSTNode) -> bool:
+        """Whether a run without arguments takes the branch with ``other``, and not that with ``node``.
+
+        So the body of ``if args.limit == -1:``, where -1 is the default, and not the ``else``.
+        """
+        within = self._forest.tree.within
+        return any(
+            within(other, item.node) and not within(other, item.part) and self._holds(item.test) is item.is_else
+            for item in branches(self._forest.tree, node)
+        )
+
+    def _holds(self, test: cst.BaseExpression | None) -> bool | None:
+        """Whether a condition on an option is true without arguments; None if it is about anything else."""
+        if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
+            holds = self._holds(test.expression)
+            return None if holds is None else not holds
+        if isinstance(test, cst.Comparison) and len(test.comparisons) == 1:
+            compared = test.comparisons[0]
+            default, other = self._constant(self.default(test.left)), self._constant(compared.comparator)
+            if default is None or other is None or not isinstance(compared.operator, (cst.Equal, cst.NotEqual)):
+                return None
+            return (default == other) is isinstance(compared.operator, cst.Equal)
+        if not isinstance(test, (cst.Attribute, cst.Subscript)):
+            return None
+        default = self._constant(self.default(test))
+        return default if isinstance(default, bool) else False if self.is_off(test) else None
+
+    def _constant(self, node: cst.BaseExpression | None) -> object:
+        """The number, string or flag that ``node`` is, also a negative number; None if unknown."""
+        return None if node is None else self._forest.value(node).constant if integer(node) is None else integer(node)
 
     def _read_by(self, node: cst.CSTNode | None) -> str | None:
         """The name of the option that ``node`` reads; None if the program sets it itself."""
