@@ -177,6 +177,20 @@ def test_files_of_a_project(files: Mapping[str, str], expected: bool, tmp_path: 
 
 
 @pytest.mark.parametrize(
+    ("train", "other", "expected"),
+    [
+        ("import reading\n" + WORKERS.replace("import yaml\n", ""), "import yaml\n", True),
+        ("import reading\n" + WORKERS.replace("import yaml\n", ""), "import json\n", False),
+        (WORKERS.replace("import yaml\n", ""), "import yaml\n\nprint(yaml.safe_load(open('a')))\n", False),
+    ],
+    ids=["a module imports yaml", "another library", "another script imports it"],
+)
+def test_any_file_of_the_program_may_read_yaml(train: str, other: str, expected: bool, tmp_path: Path) -> None:
+    write(tmp_path, {"train.py": train, "reading.py": other, "conf/base.yaml": "num_workers: 4\n"})
+    assert ("TL103" in codes(tmp_path)) is expected
+
+
+@pytest.mark.parametrize(
     ("text", "expected"),
     [
         ('{\n  "num_workers": 4,\n  "lr": 1e-3\n}\n', True),

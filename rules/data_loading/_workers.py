@@ -260,8 +260,18 @@ def _is_for_own_loop(module: Module, value: cst.BaseExpression, root: cst.CSTNod
 
 
 def _is_on_a_condition(module: Module, value: cst.BaseExpression) -> bool:
-    """Whether a statement that runs only on some paths assigns ``value``, perhaps in a function defined there."""
-    if not isinstance(module.tree.parent(value), (cst.Assign, cst.AnnAssign)):
+    """Whether a statement that runs only on some paths assigns ``value``, perhaps in a function defined there.
+
+    Or a dictionary that contains it: ``options = dict(num_workers=0)``.
+    """
+    entry = module.tree.parent(value)
+    is_entry = isinstance(entry, cst.DictElement) or (isinstance(entry, cst.Arg) and entry.keyword is not None)
+    made = module.tree.parent(entry) if entry is not None and is_entry else None
+    is_dict = isinstance(made, cst.Dict) or (
+        isinstance(made, cst.Call) and module.name_of(made.func) == "builtins.dict"
+    )
+    stored = made if made is not None and is_dict else value
+    if not isinstance(module.tree.parent(stored), (cst.Assign, cst.AnnAssign)):
         return False
     for above in module.tree.ancestors(value):
         if isinstance(above, cst.ClassDef):

@@ -15,6 +15,12 @@ from torchlint.project.outlines import Imported
 
 #: What the names of configuration files end in.
 ENDINGS = (".yaml", ".yml", ".json", ".toml")
+#: Libraries that read files with these endings.
+_READERS = {
+    "yaml ruamel oyaml omegaconf hydra yacs jsonargparse configargparse": (".yaml", ".yml"),
+    "json simplejson ujson orjson json5 jsonargparse": (".json",),
+    "toml tomllib tomli tomlkit pytoml rtoml": (".toml",),
+}
 #: Files with the settings of tools.
 _TOOLS = frozenset({"pyproject.toml", "torchlint.toml", "ruff.toml", ".ruff.toml", "Cargo.toml", "package.json"})
 #: A project with more such files is not looked into.
@@ -50,6 +56,13 @@ def listed(names: Sequence[str]) -> tuple[str, ...]:
         if not any(part.startswith(".") for part in parts) and _OTHERS.isdisjoint(parts) and parts[-1] not in _TOOLS:
             found.append(name)
     return tuple(found) if len(found) <= MAX_FILES else ()
+
+
+def read_by(libraries: frozenset[str]) -> tuple[str, ...]:
+    """What the names of the files end in that a program can read which imports these libraries."""
+    return tuple(
+        ending for names, endings in _READERS.items() if not libraries.isdisjoint(names.split()) for ending in endings
+    )
 
 
 class Configs:

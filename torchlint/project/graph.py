@@ -49,6 +49,7 @@ class Graph:
         self._steps: dict[tuple[str, tuple[str, ...]], tuple[str, ...]] = {}
         self._resolved: dict[tuple[str, str], str | None] = {}
         self._computed: dict[str, frozenset[str]] = {}
+        self._libraries: dict[int, frozenset[str]] = {}
 
     @cached_property
     def entries(self) -> tuple[str, ...]:
@@ -121,6 +122,15 @@ class Graph:
         """The entries that reach a file, sorted; itself, if it is one."""
         mask = self._reach.masks.get(file, 0)
         return tuple(entry for index, entry in enumerate(self.entries) if mask >> index & 1)
+
+    def libraries(self, file: str) -> frozenset[str]:
+        """The first parts of the modules that the programs of a file import, in any of their files."""
+        mask = self._programs_of(file)
+        known = self._libraries.get(mask)
+        if known is None:
+            reached = (item for item, entries in self._reach.masks.items() if entries & mask)
+            known = self._libraries[mask] = frozenset().union(*map(self._tops, reached))
+        return known
 
     def companions(self, file: str) -> tuple[str, ...]:
         """The files that just the same entries reach, and itself, sorted."""

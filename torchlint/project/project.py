@@ -9,7 +9,7 @@ from functools import cached_property, partial
 from pathlib import Path
 
 from torchlint.model.syntax.context import ConfigValue
-from torchlint.project.configs import Configs, is_own
+from torchlint.project.configs import Configs, is_own, read_by
 from torchlint.project.folder_scan import scan_folder
 from torchlint.project.graph import Graph
 from torchlint.project.imports import Facts, Import, Pieces
@@ -320,7 +320,8 @@ class Project:
 
         `named` gives by path of a configuration file the folders of the files that name it.
         """
-        found = self.configs.values(key)
+        endings = read_by(self._graph.libraries(reader))
+        found = [value for value in self.configs.values(key) if value.file.endswith(endings)] if endings else ()
         if not found:
             return ()
         folders, namers = {folder_of(entry) for entry in self._graph.outermost}, named()

@@ -20,10 +20,6 @@ from torchlint.model.syntax.parameters import owner_of
 
 #: How many names and attributes a setting is followed through.
 _DEPTH = 8
-#: Libraries that read YAML files, those that read JSON files, and those that read TOML files.
-_YAML = frozenset("yaml ruamel oyaml omegaconf hydra yacs jsonargparse configargparse".split())
-_JSON = frozenset("json simplejson ujson orjson json5 jsonargparse".split())
-_TOML = frozenset("toml tomllib tomli tomlkit pytoml rtoml".split())
 #: A value counts if at most one in so many of the files that give the key has another one: they are for small runs.
 _ONE_IN = 10
 _COUNT = re.compile(r"0*[1-9]\d{0,3}")
@@ -71,7 +67,7 @@ class ConfigFiles(ForestFact):
     def turned_on(self, node: cst.Name | cst.Attribute) -> bool:
         """Whether most files of the project that set the parameter or attribute ``node`` set it to True."""
         place = self._forest.file_of_root[self._forest.tree.root_of(node)].place
-        values = self._forest.configured(last_name(node), place) if self._endings else ()
+        values = self._forest.configured(last_name(node), place)
         return 2 * sum(_TRUE.fullmatch(value.text) is not None for value in values) > len(values)
 
     def cuda(self, node: cst.BaseExpression) -> bool:
@@ -127,8 +123,6 @@ class ConfigFiles(ForestFact):
 
         `fits` is `count`, `true` or `cuda`.
         """
-        if not self._endings:
-            return ""
         seen: dict[cst.CSTNode, int] = {}
         return next(filter(None, (self._behind(node, fits, _DEPTH, seen) for node in nodes)), "")
 
@@ -201,10 +195,10 @@ class ConfigFiles(ForestFact):
 
     def _set_to(self, key: str, node: cst.BaseExpression) -> Sequence[ConfigValue]:
         """What the files set a key to that ``node`` reads; empty if the program has another source for it."""
-        if not self._endings or self._is_set(key, node):
+        if self._is_set(key, node):
             return ()
         place = self._forest.file_of_root[self._forest.tree.root_of(node)].place
-        return [value for value in self._forest.configured(key, place) if value.file.endswith(self._endings)]
+        return self._forest.configured(key, place)
 
     def _nearly_all(self, answers: Sequence[bool]) -> bool:
         return bool(answers) and answers.count(False) * _ONE_IN <= len(answers)
@@ -216,13 +210,6 @@ class ConfigFiles(ForestFact):
         others = len({value.file for value in values}) - 1
         also = f" and set in {others} other file{'s' * (others > 1)}" if others else ""
         return f"`{key}` is {usual.text} in {usual.file}{also}"
-
-    @cached_property
-    def _endings(self) -> tuple[str, ...]:
-        """What the names of the files end in that the program can read."""
-        imported = {name.partition(".")[0] for names in self._forest.lookups.imported_by.values() for name in names}
-        read = ((_YAML, (".yaml", ".yml")), (_JSON, (".json",)), (_TOML, (".toml",)))
-        return tuple(ending for libraries, endings in read if imported & libraries for ending in endings)
 
     # -- what is read
 
