@@ -304,6 +304,21 @@ def test_what_reads_a_switch(pinned: str, expected: bool, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
+    ("pinned", "text", "expected"),
+    [
+        ("True if config['cache'] == 'cpu' else False", "cache: 'cpu'  # or cuda\n", True),
+        ("config['cache'] == 'cpu'", "cache: cpu\n", True),
+        ("config['cache'] == 'cpu'", "cache: cuda\n", False),
+        ("config['cache'] == 'cpu'", "caches: cpu\n", False),
+        ("False if config['cache'] == 'cpu' else True", "cache: cpu\n", False),
+    ],
+)
+def test_a_yaml_file_decides_whether_batches_are_pinned(pinned: str, text: str, expected: bool, tmp_path: Path) -> None:
+    write(tmp_path, {"train.py": TRAIN.format(workers="4", pinned=pinned), "conf/base.yaml": text})
+    assert ("TL204" in codes(tmp_path)) is expected
+
+
+@pytest.mark.parametrize(
     ("config", "expected"),
     [
         ("num_workers: 0\npin_memory: false\n", ["TL101", "TL102"]),

@@ -166,8 +166,13 @@ class Pinning:
         return False
 
     def _is_true_by_default(self, node: cst.BaseExpression, compared: cst.ComparisonTarget) -> bool:
-        """Whether ``str(os.getenv("PIN_MEMORY", True)).lower() == "true"`` is true without the environment variable."""
+        """Whether ``str(os.getenv("PIN_MEMORY", True)).lower() == "true"`` is true without the environment variable.
+
+        Or ``config["cache"] == "cpu"`` with the configuration files of the project.
+        """
         wanted = self._module.value(compared.comparator).constant
+        if isinstance(wanted, str) and self._module.fact(ConfigFiles).equal(node, wanted):
+            return isinstance(compared.operator, cst.Equal)
         read = [call for call in self._module.tree.calls_in(node) if self._module.name_of(call.func) in READS]
         default = self._module.value(read[0].args[1].value).constant if read and len(read[0].args) > 1 else None
         return isinstance(compared.operator, cst.Equal) and default is not None and str(default).lower() == wanted

@@ -74,6 +74,10 @@ class ConfigFiles(ForestFact):
         """Whether ``node`` is a device that nearly all files of the project set to one of CUDA."""
         return self._nearly_all([_CUDA.fullmatch(value.text) is not None for value in self.values(node)])
 
+    def equal(self, node: cst.BaseExpression, text: str) -> bool:
+        """Whether ``node`` is a string that nearly all files of the project set to ``text``."""
+        return self._nearly_all([value.text.strip("\"'") == text for value in self.values(node)])
+
     def usual(self, node: cst.BaseExpression, literal: str) -> str:
         """Where nearly all files of the project set ``node`` to ``0`` or ``False``, as a text for a note; or empty."""
         values = self.values(node)

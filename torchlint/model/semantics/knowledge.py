@@ -84,6 +84,7 @@ CANONICAL = {
     "torch_geometric.loader.dataloader.DataLoader": "torch.utils.data.DataLoader",
     "monai.data.DataLoader": "torch.utils.data.DataLoader",
     "monai.data.dataloader.DataLoader": "torch.utils.data.DataLoader",
+    "torchdata.stateful_dataloader.StatefulDataLoader": "torch.utils.data.DataLoader",
 }
 
 #: Where torch defines what it exports as ``torch.nn``.
