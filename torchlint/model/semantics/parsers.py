@@ -14,7 +14,7 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.names import Names
 from torchlint.model.semantics.value import UNKNOWN, Device, Value, named_device
 from torchlint.model.syntax.calls import keywords_of
-from torchlint.model.syntax.dotted import last_name
+from torchlint.model.syntax.dotted import last_name, last_part
 from torchlint.model.syntax.tree import Tree
 
 #: What defines a flag of absl by its name and its default.
@@ -180,14 +180,17 @@ class Parsers:
         return [call for call in self._tree.calls_named(*methods) if type(call.func) is cst.Attribute]
 
     def _destination(self, call: cst.Call, given: cst.BaseExpression | None) -> str | None:
-        """The attribute that argparse makes of it: ``dest``, or the first long option, or the first of all."""
+        """The attribute that argparse makes of it: ``dest``, or the first long option, or the first of all.
+
+        Of ``--data.workers``, which jsonargparse and others read as ``args.data.workers``, the last part.
+        """
         texts = [given] if given is not None else [item.value for item in call.args if item.keyword is None]
         names = [self._values.of(text).constant for text in texts]
         if not names or not all(isinstance(name, str) for name in names):
             return None
         words = [str(name) for name in names]
         chosen = next((word for word in words if word.startswith("--")), words[0])
-        return chosen.lstrip("-").replace("-", "_")
+        return last_part(chosen.lstrip("-").replace("-", "_"))
 
 
 def default_of_field(names: Names, value: cst.BaseExpression | None) -> cst.BaseExpression | None:
