@@ -560,3 +560,45 @@ def test_time_to_read_grows_linearly(unit: str, ending: str, tmp_path: Path) -> 
 
     one, two = time_of(MAX_BYTES // 16), time_of(MAX_BYTES // 8)
     assert two < 3 * one + 0.05  # four times as long if it grew with the square: seconds at this size
+
+
+OF_CLASS = """\
+import torch
+from torch.utils.data import DataLoader
+
+from photos import Photos
+
+
+class Data:
+    def __init__(self, batch_size, num_workers=0):
+        self.loader = DataLoader(Photos(), batch_size=batch_size, num_workers=num_workers, pin_memory=True)
+
+    def train(self, model):
+        for epoch in range(90):
+            for images in self.loader:
+                model(images.to("cuda", non_blocking=True)).sum().backward()
+"""
+MAKING = """\
+import yaml
+from loading import instantiate_from_config
+from nets import net
+
+data = instantiate_from_config(yaml.safe_load(open("conf/base.yaml"))["data"])
+data.train(net)
+"""
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        ("data:\n  target: data.Data\n  params:\n    num_workers: 4\n", ["TL103"]),
+        ("data:\n  _target_: data.Data\n  num_workers: 4\n", ["TL103"]),
+        ("data:\n  target: data.Data\n  params:\n    batch_size: 4\n", ["TL113"]),
+        ("data:\n  target: data.Data\nother:\n  num_workers: 4\n", ["TL113"]),
+        ("data:\n  target: other.Data2\n  params:\n    num_workers: 4\n", ["TL113"]),
+    ],
+    ids=["target", "hydra", "another parameter", "another object", "another class"],
+)
+def test_a_file_names_the_class_that_gets_a_number(config: str, expected: list[str], tmp_path: Path) -> None:
+    write(tmp_path, {"data.py": OF_CLASS, "main.py": MAKING, "conf/base.yaml": config})
+    assert [code for code in codes(tmp_path, "data.py") if code in ("TL103", "TL113")] == expected

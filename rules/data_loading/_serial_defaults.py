@@ -11,6 +11,7 @@ import libcst as cst
 from torchlint.model.data.loaders import Loaders
 from torchlint.model.data.loading import Consumer, Loading
 from torchlint.model.module import Module
+from torchlint.model.program.config_files import ConfigFiles
 from torchlint.model.program.configuration import Configuration
 from torchlint.model.syntax.calls import Call
 from torchlint.model.syntax.climbing import nearest
@@ -55,7 +56,10 @@ def _default_of(module: Module, call: Call) -> cst.BaseExpression | None:
     if not all(isinstance(item, cst.Integer) and item.value == "0" for item in sources.values):
         return None
     value = sources.values[0] if len(sources.values) == 1 else None
-    return value if value is not None and _is_default(module, value) else None
+    if value is None or not _is_default(module, value):
+        return None
+    param = module.tree.parent(value)
+    return None if isinstance(param, cst.Param) and module.fact(ConfigFiles).of_class(param) else value
 
 
 def _is_default(module: Module, value: cst.BaseExpression) -> bool:

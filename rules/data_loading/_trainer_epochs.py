@@ -54,12 +54,14 @@ class TrainerEpochs:
         """Whether a trainer, created by or called in ``node``, trains for several epochs, as far as can be seen."""
         func = node.func if isinstance(node, cst.Call) else None
         if isinstance(node, cst.Call) and node in self._module.fact(ConfiguredTrainers).calls:
-            return not self._is_for_one_pass(loader) and self._is_configured_to_several(node)
-        if self._module.name_of(func) != "pytorch_lightning.Trainer":
+            return not self._module.fact(Lightning).is_for_one_pass(loader.node) and self._is_configured_to_several(
+                node
+            )
+        if not (isinstance(node, cst.Call) and self._module.fact(Lightning).makes_trainer(node)):
             if not (isinstance(func, cst.Attribute) and func.attr.value == "fit"):
                 return False
             node = next(iter(self._module.value(func.value).origins), node)
-        elif self._is_for_one_pass(loader):
+        elif self._module.fact(Lightning).is_for_one_pass(loader.node):
             return False
         given = keywords_of(node) if isinstance(node, cst.Call) else {}
         if any(name in given for name in _RELOADING):
@@ -103,15 +105,10 @@ class TrainerEpochs:
             return False
         return _may_repeat(partial(self._module.fact(ConfiguredTrainers).settings, trainer))
 
-    def _is_for_one_pass(self, loader: Call) -> bool:
-        """Whether the hooks of Lightning that return ``loader`` are for testing."""
-        hooks = self._module.fact(Lightning).hooks.get(loader.node, ())
-        return all(hook.name.value in ("test_dataloader", "predict_dataloader") for hook in hooks)
-
     def _hook(self, loader: Call) -> cst.CSTNode | None:
         """The hook of Lightning that returns ``loader``, where no trainer can be seen; by default, there are epochs."""
         lightning = self._module.fact(Lightning)
-        if lightning.trainers or self._is_for_one_pass(loader):
+        if lightning.trainers or self._module.fact(Lightning).is_for_one_pass(loader.node):
             return None
         return next(filter(lightning.is_of_lightning, lightning.hooks.get(loader.node, ())), None)
 

@@ -38,8 +38,8 @@ class RespawnedWorkers(Rule):
     and so is another script, for inference or without training, that does. If the program reads the number by a key
     (`config["num_workers"]`, `cfg.data.workers`, `**config["loader"]`, also of a parameter: `Data(**config["data"])`),
     torchlint looks the key up in the YAML, JSON and TOML files of the project. At least nine of ten values of that key
-    must be 1 or more. They replace a default that a module assigns to an empty object at its top level
-    (`CONFIG.workers = 0`).
+    must be 1 or more. The files may also name the class that gets it (`target: data.Photos`). They replace a default
+    that a module assigns to an empty object at its top level (`CONFIG.workers = 0`).
 
     ## Why it is slow
     At the end of an iteration over the loader, its worker processes exit. The next iteration starts new ones, sends

@@ -23,7 +23,8 @@ class SerialLoadingDefault(Rule):
     `num_workers` from there, and its batches feed a network in a program that uses CUDA or are copied to a CUDA device.
     The notes show the loaders.
 
-    A 0 that nothing can override is not reported here: [TL101](TL101.md) reports the loader.
+    A 0 that nothing can override is not reported here: [TL101](TL101.md) reports the loader. Nor is the default of a
+    class that gets another number by the YAML, JSON or TOML files of the project (`target: data.Photos`).
 
     ## Why it is slow
     Most runs use the defaults. With 0 workers, the training process reads, decodes and augments every item itself, and

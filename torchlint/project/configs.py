@@ -8,7 +8,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
-from torchlint.model.syntax.context import ConfigValue
+from torchlint.model.syntax.context import CLASS_KEYS, ConfigValue
 from torchlint.project.known import VENDORED
 from torchlint.project.layout import ancestors, folder_of
 from torchlint.project.outlines import Imported
@@ -33,8 +33,6 @@ MAX_BYTES = 200_000
 MAX_TOTAL = 10_000_000
 #: Folders with files of other projects, or for tests, which are small runs.
 _OTHERS = VENDORED | {"test", "tests", "testing", "test_data", "fixtures", "node_modules"}
-#: Keys of the class of an object: of Hydra since 1.0, of latent-diffusion and its like, of Hydra before 1.0.
-_CLASS_KEYS = ("_target_", "target", "class")
 _PATH = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)+")
 _INDENTATION = re.compile(r"[ \t]*")
 #: A row that opens a mapping: ``train:``, ``"train": {``.
@@ -96,7 +94,7 @@ class Configs:
     @cached_property
     def classes(self) -> tuple[tuple[str, Imported], ...]:
         """The classes and functions that the files name for `instantiate`, as imports of them, each with its file."""
-        named = {(value.file, value.text.strip("\"'")) for key in _CLASS_KEYS for value in self.values(key)}
+        named = {(value.file, value.text.strip("\"'")) for key in CLASS_KEYS for value in self.values(key)}
         parts = [(file, path.rpartition(".")) for file, path in sorted(named) if _PATH.fullmatch(path)]
         return tuple((file, Imported(module, names=(name,))) for file, (module, _, name) in parts)
 

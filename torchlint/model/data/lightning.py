@@ -12,7 +12,8 @@ from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.program.configuration import Configuration
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.binding_kinds import BindingKind
-from torchlint.model.syntax.calls import keywords_of
+from torchlint.model.syntax.calls import Entries, keywords_of
+from torchlint.model.syntax.dotted import is_attribute_of_self
 
 _HOOKS = frozenset(f"{phase}_dataloader" for phase in ("train", "val", "test", "predict"))
 #: Methods of a trainer that iterate over loaders.
@@ -20,6 +21,8 @@ FITS = frozenset({"fit", "validate", "test", "predict"})
 #: The hook that moves a batch to a device.
 _MOVING = "transfer_batch_to_device"
 _TRAINER = "pytorch_lightning.Trainer"
+#: Makes a trainer of the options of a command line.
+_OF_OPTIONS = f"{_TRAINER}.from_argparse_args"
 #: What ``accelerator`` was in old versions: how to train on several GPUs.
 _STRATEGIES = frozenset("dp ddp ddp2 ddp_spawn ddp_sharded ddp_sharded_spawn horovod".split())
 #: What names a GPU, or whatever accelerator there is.
@@ -44,22 +47,56 @@ class Lightning(ForestFact):
     @cached_property
     def trainers(self) -> list[cst.Call]:
         """The calls that create trainers, those on a GPU first."""
-        found = [*(call.node for call in self._forest.calls(_TRAINER)), *self._configured.calls]
+        found = [*(call.node for call in self._forest.calls(_TRAINER, _OF_OPTIONS)), *self._configured.calls]
         return sorted(found, key=lambda call: (not self.is_on_gpu(call), self._forest.tree.index(call)))
 
     @cached_property
     def hooks(self) -> dict[cst.CSTNode, list[cst.FunctionDef]]:
         """By loader the hooks such as ``train_dataloader`` that return it."""
         found: dict[cst.CSTNode, list[cst.FunctionDef]] = {}
-        for function in self._forest.tree.functions:
-            if function.name.value in _HOOKS and self._forest.tree.class_of(function) is not None:
-                returned = [item for item in self._forest.definitions.returns(function) if item is not None]
-                values = [self._forest.values.returned(function), *map(self._forest.value, returned)]
-                parts = [part for value in values for part in (value, value.each or value, *value.elements)]
-                for origin in (origin for part in parts if part.kind is Kind.LOADER for origin in part.origins):
-                    if function not in found.setdefault(origin, []):
-                        found[origin].append(function)
+        for function in self._phases:
+            returned = [item for item in self._forest.definitions.returns(function) if item is not None]
+            values = [self._forest.values.returned(function), *map(self._forest.value, returned)]
+            parts = [part for value in values for part in (value, value.each or value, *value.elements)]
+            for origin in (origin for part in parts if part.kind is Kind.LOADER for origin in part.origins):
+                if function not in found.setdefault(origin, []):
+                    found[origin].append(function)
         return found
+
+    def runs(self, loader: cst.CSTNode) -> bool:
+        """Whether a trainer may call the hooks that return a loader; not those of ``predict``, which nothing calls."""
+        phases = {self._phases[hook].partition("_")[0] for hook in self.hooks.get(loader, ())}
+        return not phases <= {"test", "predict"} or bool(self._forest.tree.calls_named(*phases))
+
+    @cached_property
+    def _phases(self) -> dict[cst.FunctionDef, str]:
+        """The methods that are hooks, each with its name, also ``self.val_dataloader = self._val_dataloader``."""
+        tree = self._forest.tree
+        found = {item: item.name.value for item in tree.functions if item.name.value in _HOOKS and tree.class_of(item)}
+        for owner in tree.classes:
+            attributes = tree.scopes[owner].attributes
+            for name in sorted(_HOOKS & attributes.keys()):
+                for binding in attributes[name]:
+                    method = self._method_of(owner, binding.value)
+                    if method is not None:
+                        found.setdefault(method, name)
+        return found
+
+    def _method_of(self, owner: cst.ClassDef, node: cst.BaseExpression | None) -> cst.FunctionDef | None:
+        """The method of a class that ``self.method`` is, or ``partial(self.method, shuffle=True)``."""
+        if isinstance(node, cst.Call) and self._forest.name_of(node.func) == "functools.partial" and node.args:
+            node = node.args[0].value
+        is_own = isinstance(node, cst.Attribute) and is_attribute_of_self(node)
+        return (
+            self._forest.definitions.method(owner, node.attr.value)
+            if isinstance(node, cst.Attribute) and is_own
+            else None
+        )
+
+    def is_for_one_pass(self, loader: cst.CSTNode) -> bool:
+        """Whether the hooks that return a loader are for testing."""
+        hooks = self.hooks.get(loader, ())
+        return all(self._phases[hook] in ("test_dataloader", "predict_dataloader") for hook in hooks)
 
     def moved_in(self, method: cst.FunctionDef, param: cst.Param) -> Iterator[cst.CSTNode]:
         """The loaders whose batches Lightning passes to ``method``, by which their own class moves them to a device."""
@@ -88,9 +125,13 @@ class Lightning(ForestFact):
     def trainer_of(self, func: cst.Attribute) -> cst.Call | None:
         """The call that creates the trainer on which ``fit`` is called."""
         for origin in sorted(self._forest.value(func.value).origins, key=self._forest.tree.index):
-            if isinstance(origin, cst.Call) and self._forest.name_of(origin.func) == _TRAINER:
+            if isinstance(origin, cst.Call) and self.makes_trainer(origin):
                 return origin
         return None
+
+    def makes_trainer(self, call: cst.Call) -> bool:
+        """Whether ``call`` is ``Trainer(...)`` or ``Trainer.from_argparse_args(...)``."""
+        return self._forest.name_of(call.func) in (_TRAINER, _OF_OPTIONS)
 
     def trains(self, trainer: cst.CSTNode) -> bool:
         """Whether ``fit`` of a trainer is called, and not only ``test``."""
@@ -107,18 +148,36 @@ class Lightning(ForestFact):
 
     def is_on_gpu(self, trainer: cst.Call) -> bool:
         """Whether a trainer runs on a GPU, if there is one."""
-        given = keywords_of(trainer)
-        if trainer in self._configured.calls and "accelerator" not in given:
+        if trainer in self._configured.calls and "accelerator" not in keywords_of(trainer):
             return self._configured.is_on_gpu(trainer)
-        accelerator, gpus = given.get("accelerator"), given.get("gpus")
+        accelerator, gpus = self._given(trainer, "accelerator"), self._given(trainer, "gpus")
         named = self._forest.value(accelerator).constant
         if named in _STRATEGIES:
-            return gpus is not None and (self._names_gpus(gpus) or self._is_setting(gpus))
+            if gpus is None:
+                return not self._entries(trainer, "gpus").known
+            return self._names_gpus(gpus) or self._is_setting(gpus)
         if accelerator is None and gpus is None:
             return self._chooses_gpu(trainer)
         if accelerator is not None and self._on_a_path(accelerator, self._is_accelerator):
             return True
         return named is None and gpus is not None and self._names_gpus(gpus)
+
+    def _given(self, trainer: cst.Call, name: str) -> cst.BaseExpression | None:
+        """The argument of a trainer, directly or in a dictionary or object of options."""
+        given = keywords_of(trainer).get(name)
+        found = self._entries(trainer, name) if given is None else None
+        is_one = found is not None and found.certain and len(found.values) == 1
+        return found.values[0] if found is not None and is_one else given
+
+    def _entries(self, trainer: cst.Call, name: str) -> Entries:
+        """What ``Trainer(**options)`` or ``Trainer.from_argparse_args(options)`` gets."""
+        found = self._forest.call(trainer, _TRAINER).entries(name)
+        if self._forest.name_of(trainer.func) != _OF_OPTIONS or not trainer.args or found.values:
+            return found
+        found = self._forest.keywords.entries(trainer.args[0].value, name)
+        defaults = self._forest.values.parsers.defaults(name, trainer)
+        known = tuple(value for value in defaults if value is not None)
+        return found if found.values or not known else Entries(known, certain=True, known=False)
 
     def _chooses_gpu(self, trainer: cst.Call) -> bool:
         """Whether a trainer without arguments about it takes the GPU: one of ``lightning``, not of its predecessor."""

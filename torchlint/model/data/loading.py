@@ -127,7 +127,7 @@ class Loading(ForestFact):
             elif last in FITS and isinstance(func, cst.Attribute):
                 for origin in self._lightning.taken_by(call, func):
                     found[origin].append(call)
-        for origin in self._lightning.hooks:
+        for origin in filter(self._lightning.runs, self._lightning.hooks):
             found[origin] += self._lightning.trainers
         for run, data in self._values.engines.runs:
             for origin in batch_origins(iterated(self._forest.value(data))):

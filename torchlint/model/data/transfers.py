@@ -80,7 +80,7 @@ class Transfers(ForestFact):
             for origin in self._moved_by(call):
                 if call not in found[origin]:
                     found[origin].append(call)
-        for origin in self._lightning.hooks:
+        for origin in filter(self._lightning.runs, self._lightning.hooks):
             found[origin] += filter(self._lightning.is_on_gpu, self._lightning.trainers)
         return self._forest.fact(Loaders).with_base_calls(found)
 

@@ -14,7 +14,7 @@ from torchlint.model.program.options import Options
 from torchlint.model.program.switches import Switches
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.binding_kinds import BindingKind
-from torchlint.model.syntax.context import ConfigValue
+from torchlint.model.syntax.context import CLASS_KEYS, ConfigValue
 from torchlint.model.syntax.dotted import PARTS, base_of, last_name
 from torchlint.model.syntax.parameters import owner_of
 
@@ -28,6 +28,8 @@ _TRUE = re.compile("true|True|TRUE|yes|Yes|YES|on|On|ON")
 _FALSE = re.compile("false|False|FALSE|no|No|NO|off|Off|OFF")
 _CUDA = re.compile(r"""(["']?)cuda(:\d+)?\1""")
 _SET = re.compile(f"{_COUNT.pattern}|{_TRUE.pattern}")
+#: The key of the arguments of a class that a file names, if they are not next to it.
+_PARAMETERS = "params"
 #: What an object with the settings may be, as far as it is known.
 _KINDS = (Kind.UNKNOWN, Kind.OTHER, Kind.SEQUENCE)
 
@@ -58,7 +60,7 @@ class ConfigFiles(ForestFact):
         owner = self._forest.tree.class_of(function)
         if owner is not None:
             calls = [*calls, *self._forest.definitions.registries.calls_in_factories(owner)]
-        found = [value for call in calls for value in self.passed(call, param.name.value)]
+        found = [value for call in calls for value in self.passed(call, param.name.value)] or self.of_class(param)
         return bool(found) and not self._are_true(found)
 
     def _are_true(self, values: Sequence[ConfigValue]) -> bool:
@@ -168,9 +170,23 @@ class ConfigFiles(ForestFact):
         if function is None or param is None:
             return ()
         calls, _ = self._forest.written.calls_of(function)
+        if not calls:
+            return self.of_class(param)
         given = [self._forest.definitions.argument_of(call, function, param) for call in calls]
         found = [self.passed(call, node.value) for call in calls]
         return [value for values in found for value in values] if all(found) and not any(given) else ()
+
+    def of_class(self, param: cst.Param) -> Sequence[ConfigValue]:
+        """What the files give a parameter of a constructor whose class they name: ``target: data.Photos``."""
+        constructor = owner_of(self._forest.tree, param)
+        owner = self._forest.tree.class_of(constructor) if constructor is not None else None
+        if owner is None or constructor is None or constructor.name.value != "__init__":
+            return ()
+        place = self._forest.file_of_root[self._forest.tree.root_of(owner)].place
+        named = (value for key in CLASS_KEYS for value in self._forest.configured(key, place))
+        groups = [(item.file, item.group) for item in named if item.text.strip("\"'").endswith(f".{owner.name.value}")]
+        groups += [(file, _PARAMETERS) for file, _ in groups]
+        return [item for item in self._forest.configured(param.name.value, place) if (item.file, item.group) in groups]
 
     def _group(self, node: cst.BaseExpression) -> str:
         """``train`` of ``config["train"]["workers"]`` and ``config.train.workers``, also with a name in between."""

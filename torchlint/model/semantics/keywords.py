@@ -169,6 +169,9 @@ class Keywords:
             return self.entries(node.func.value, key, depth - 1)
         if name in MAKERS:
             return self._arguments(node, key, depth)
+        if name == "builtins.vars" and len(node.args) == 1:
+            found = self.entries(node.args[0].value, key, depth - 1)
+            return replace(found, known=False) if found.values else _UNKNOWN
         if called_name(node) in RECORDS:
             return replace(self._arguments(node, key, depth), known=False)
         if any(argument.star for argument in node.args):

@@ -72,6 +72,10 @@ CANONICAL = {
     "lightning.LightningDataModule": "pytorch_lightning.LightningDataModule",
     "lightning.pytorch.Trainer": "pytorch_lightning.Trainer",
     "lightning.Trainer": "pytorch_lightning.Trainer",
+    "lightning.pytorch.trainer.Trainer": "pytorch_lightning.Trainer",
+    "lightning.pytorch.trainer.trainer.Trainer": "pytorch_lightning.Trainer",
+    "pytorch_lightning.trainer.Trainer": "pytorch_lightning.Trainer",
+    "pytorch_lightning.trainer.trainer.Trainer": "pytorch_lightning.Trainer",
     "lightning.Fabric": "lightning.fabric.Fabric",
     "transformers.trainer.Trainer": "transformers.Trainer",
     "transformers.trainer_seq2seq.Seq2SeqTrainer": "transformers.Seq2SeqTrainer",
@@ -207,6 +211,7 @@ TRAINERS = ACCELERATE | frozenset(
     {
         "lightning.fabric.Fabric",
         "pytorch_lightning.Trainer",
+        "pytorch_lightning.Trainer.from_argparse_args",
         "transformers.Trainer",
         "transformers.Seq2SeqTrainer",
         "deepspeed.initialize",

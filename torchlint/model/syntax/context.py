@@ -38,6 +38,10 @@ class ContextFile:
         return code_of(self.known_text)
 
 
+#: Keys of the class of an object: of Hydra since 1.0, of latent-diffusion and its like, of Hydra before 1.0.
+CLASS_KEYS = ("_target_", "target", "class")
+
+
 @dataclass(frozen=True)
 class ConfigValue:
     """What a configuration file, such as a YAML file, sets a key to."""
