@@ -64,9 +64,16 @@ class Lightning(ForestFact):
         return found
 
     def runs(self, loader: cst.CSTNode) -> bool:
-        """Whether a trainer may call the hooks that return a loader; not those of ``predict``, which nothing calls."""
+        """Whether a trainer may call the hooks that return a loader.
+
+        Not those of ``predict``, if nothing calls it, and not those of validation with ``limit_val_batches=0``.
+        """
         phases = {self._phases[hook].partition("_")[0] for hook in self.hooks.get(loader, ())}
-        return not phases <= {"test", "predict"} or bool(self._forest.tree.calls_named(*phases))
+        if phases <= {"test", "predict"}:
+            return bool(self._forest.tree.calls_named(*phases))
+        limits = (keywords_of(trainer).get("limit_val_batches") for trainer in self.trainers)
+        is_limited = all(limit is not None and self._forest.value(limit).constant == 0 for limit in limits)
+        return phases != {"val"} or not self.trainers or not is_limited
 
     @cached_property
     def _phases(self) -> dict[cst.FunctionDef, str]:

@@ -62,7 +62,10 @@ class Transfers(ForestFact):
 
     def _is_accelerator_on_gpu(self, node: cst.BaseExpression | None) -> bool:
         """Whether ``node`` is an ``Accelerator`` whose loaders copy to the GPU, as they do by default."""
-        made = [item for item in self._forest.value(node).origins if isinstance(item, cst.Call)]
+        value = self._forest.value(node)
+        made = [item for item in value.origins if isinstance(item, cst.Call)]
+        if not value.origins and not value.sure:
+            return value.kind is Kind.TRAINER and value.name in ACCELERATE  # by its name and its uses
         return bool(made) and all(
             self._forest.name_of(item.func) in ACCELERATE and not self._stays_on_cpu(item) for item in made
         )

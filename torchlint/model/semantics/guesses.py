@@ -27,6 +27,8 @@ _OF_NETWORKS = frozenset({"parameters", "named_parameters", "eval", "state_dict"
 _OF_OBJECTS = _OF_NETWORKS | {"train", "forward", "zero_grad", "cuda", "to", "modules", "requires_grad_", "apply"}
 #: Methods of `Fabric`, which programs pass on under this name.
 _OF_FABRIC = frozenset({"setup", "setup_module", "setup_dataloaders", "backward", "launch", "no_backward_sync"})
+#: Methods and attributes of `Accelerator` of Accelerate, for the same reason.
+_OF_ACCELERATE = frozenset("prepare backward unwrap_model accumulate sync_gradients gather_for_metrics".split())
 
 
 class Guesses:
@@ -61,6 +63,8 @@ class Guesses:
             return Value(Kind.LOSS, sure=False)
         if last == "fabric" and used & _OF_FABRIC:
             return Value(Kind.TRAINER, name="lightning.fabric.Fabric", sure=False)
+        if last == "accelerator" and used & _OF_ACCELERATE:
+            return Value(Kind.TRAINER, name="accelerate.Accelerator", sure=False)
         if last == "scaler" or last.endswith("grad_scaler"):
             return Value(Kind.SCALER, sure=False)
         if used & {"parameters", "named_parameters", "eval", "forward"} or (
