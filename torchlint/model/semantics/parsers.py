@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -15,6 +16,7 @@ from torchlint.model.semantics.names import Names
 from torchlint.model.semantics.value import UNKNOWN, Device, Value, named_device
 from torchlint.model.syntax.calls import keywords_of
 from torchlint.model.syntax.dotted import last_name, last_part
+from torchlint.model.syntax.literals import is_none
 from torchlint.model.syntax.tree import Tree
 
 #: What defines a flag of absl by its name and its default.
@@ -97,11 +99,13 @@ class Parsers:
     @cached_property
     def _options(self) -> dict[str, list[_Option]]:
         found: dict[str, list[_Option]] = {}
-        for call in self._calls("add_argument"):
+        for call in (*self._calls("add_argument"), *self._calls_of_aliases):
             keywords = keywords_of(call)
             name = self._destination(call, keywords.get("dest"))
             if name is not None:
                 found.setdefault(name, []).append(_Option(call, keywords.get("default")))
+        for name, option in self._passed_on:
+            found.setdefault(name, []).append(option)
         for call in self._calls("option"):
             if self._names.resolve(call.func) == "click.option":
                 name, default = self._of_click(call)
@@ -120,6 +124,38 @@ class Parsers:
                     before = [option for option in found[item.keyword.value] if option.default is not None]
                     found[item.keyword.value] = [*before, _Option(call, item.value)]
         return found
+
+    @property
+    def _calls_of_aliases(self) -> list[cst.Call]:
+        """``add("--workers", default=4)``, where ``add = parser.add_argument``."""
+        tree = self._tree
+        above = map(tree.parent, tree.attributes_named("add_argument"))
+        named = [(item.targets[0].target, tree.root_of(item)) for item in above if isinstance(item, cst.Assign)]
+        names = {(target.value, root) for target, root in named if isinstance(target, cst.Name)}
+        calls = tree.calls_named(*sorted({name for name, _ in names}))
+        return [
+            call for call in calls if type(call.func) is cst.Name and (call.func.value, tree.root_of(call)) in names
+        ]
+
+    @property
+    def _passed_on(self) -> Iterator[tuple[str, _Option]]:
+        """By name the options that a function declares for its callers: ``add("--workers", 4)``."""
+        for call in self._calls("add_argument"):
+            function, first = self._tree.function_of(call), call.args[0].value if call.args else None
+            if not isinstance(function, cst.FunctionDef) or not isinstance(first, cst.Name):
+                continue
+            params = [item.name.value for item in function.params.params]
+            if first.value not in params:
+                continue
+            default = keywords_of(call).get("default")
+            defaults = {item.name.value: item.default for item in function.params.params}
+            for user in self._tree.calls_named(function.name.value):
+                positional = [item.value for item in user.args if item.keyword is None and not item.star]
+                given = {**defaults, **dict(zip(params, positional, strict=False)), **keywords_of(user)}
+                flag = given.get(first.value)
+                name = self._values.of(flag).constant if type(user.func) is cst.Name else None
+                if isinstance(name, str) and name.startswith("-"):
+                    yield _attribute_of(name), _Option(user, _of_caller(default, given))
 
     def of_command(self, function: cst.FunctionDef, name: str) -> list[cst.BaseExpression | None]:
         """The default of the option called ``name`` that a decorator of click declares for ``function``, in a list."""
@@ -190,7 +226,22 @@ class Parsers:
             return None
         words = [str(name) for name in names]
         chosen = next((word for word in words if word.startswith("--")), words[0])
-        return last_part(chosen.lstrip("-").replace("-", "_"))
+        return _attribute_of(chosen)
+
+
+def _attribute_of(flag: str) -> str:
+    """``num_workers`` of ``--num-workers`` and ``--data.num-workers``."""
+    return last_part(flag.lstrip("-").replace("-", "_"))
+
+
+def _of_caller(
+    node: cst.BaseExpression | None, given: Mapping[str, cst.BaseExpression | None]
+) -> cst.BaseExpression | None:
+    """What ``default`` or ``default if default is not None else other`` is for a call with these arguments."""
+    if isinstance(node, cst.IfExp):
+        return _of_caller(node.body, given) or _of_caller(node.orelse, given)
+    value = given.get(node.value, node) if isinstance(node, cst.Name) else node
+    return None if is_none(value) else value
 
 
 def default_of_field(names: Names, value: cst.BaseExpression | None) -> cst.BaseExpression | None:
