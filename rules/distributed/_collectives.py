@@ -18,8 +18,8 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.calls import keyword
 from torchlint.model.syntax.climbing import is_tested
-from torchlint.model.syntax.conditions import ConditionKind, branches, conditions
-from torchlint.model.syntax.dotted import base_of, dotted_name, last_part
+from torchlint.model.syntax.conditions import Condition, ConditionKind, branches, conditions
+from torchlint.model.syntax.dotted import base_of, dotted_name, last_name, last_part
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.iterations import Iterations
 from torchlint.model.training.library_steps import LibrarySteps
@@ -30,6 +30,7 @@ from torchlint.model.training.steps import Steps
 
 _BARRIERS = frozenset({"torch.distributed.barrier", "torch.distributed.monitored_barrier"})
 _OBJECTS = frozenset({"torch.distributed.all_gather_object", "torch.distributed.gather_object"})
+_GATHER = "torch.distributed.all_gather"
 _SUMS = frozenset({"torch.distributed.all_reduce", "torch.distributed.reduce"})
 #: Methods of `accelerate.Accelerator`.
 _WAITS = "wait_for_everyone"
@@ -134,13 +135,24 @@ class Collectives:
         for item in conditions(self._tree, node, function):
             if item.kind in (ConditionKind.HANDLER, ConditionKind.CASE):
                 return False
-            if item.test is None:
+            if item.test is None or self._runs_again(item, function):
                 continue
             test = self._module.code(item.test)
             is_usual = _PROCESSES.search(test) or _TRAINED.search(test)
             if not is_usual and (item.kind is ConditionKind.BRANCH or not _IS_NONE.search(test)):
                 return False  # it may also end the function, unless it is not given a value
         return True
+
+    def _runs_again(self, item: Condition, function: cst.FunctionDef) -> bool:
+        """Whether ``function`` calls itself for each part of what ``item`` excludes: ``isinstance(values, dict)``."""
+        if not isinstance(item.test, cst.Call) or self._module.name_of(item.test.func) != "builtins.isinstance":
+            return False
+        excluded = item.part if item.kind is ConditionKind.EXIT else None
+        if item.is_else and isinstance(item.node, cst.If):
+            excluded = item.node.body
+        called = self._module.definitions.called
+        inside = self._tree.calls_in(excluded) if excluded is not None else ()
+        return any(function in called(call, self._module.values) for call in inside)
 
     def _asks_for_processes(self, branch: cst.If) -> bool:
         return _PROCESSES.search(self._module.code(branch.test)) is not None
@@ -158,6 +170,8 @@ class Collectives:
             return call, Collective.OBJECT
         if name in _SUMS:
             return self._sum(call)
+        if name == _GATHER and self._exchanges_objects(call):
+            return call, Collective.OBJECT
         if name is not None and name.startswith("torch."):
             return None
         own = self._of_library(call)
@@ -165,16 +179,34 @@ class Collectives:
             return own
         return self._inside(call, depth, seen)
 
+    def _exchanges_objects(self, call: cst.Call) -> bool:
+        """Whether the function around ``call``, or one that it calls, pickles what it exchanges."""
+        function = self._module.function_of(call)
+        if function is None or function.name.value == "forward":
+            return False
+        inside = self._tree.calls_in(function.body)
+        called = (item for inner in inside for item in self._module.definitions.called(inner, self._module.values))
+        inner = [*inside, *(each for item in called if isinstance(item, cst.FunctionDef) for each in self._calls(item))]
+        return any(self._module.name_of(each.func) == "pickle.dumps" for each in inner)
+
+    def _calls(self, function: cst.FunctionDef) -> Sequence[cst.Call]:
+        return self._tree.calls_in(function.body)
+
     def _sum(self, call: cst.Call) -> tuple[cst.CSTNode, Collective] | None:
         positional = call.args[0].value if call.args and call.args[0].keyword is None else None
         given = positional or keyword(call, "tensor")
         if given is None:
             return None
-        if ".grad" in self._module.code(given):
-            loops = (loop.node for loop in self._module.fact(Loops).around(call))
-            if any(isinstance(loop, cst.For) and self._are_parameters(loop.iter) for loop in loops):
-                return call, Collective.PARAMETERS
+        if self._is_of_each_parameter(given, call):
+            return call, Collective.PARAMETERS
         return (call, Collective.LOGGED) if self._is_logged(given, call) else None
+
+    def _is_of_each_parameter(self, given: cst.BaseExpression, call: cst.Call) -> bool:
+        """Whether ``call``, in a loop over parameters, exchanges the gradient of one."""
+        if ".grad" not in self._module.code(given):
+            return False
+        loops = (loop.node for loop in self._module.fact(Loops).around(call))
+        return any(isinstance(loop, cst.For) and self._are_parameters(loop.iter) for loop in loops)
 
     def _are_parameters(self, node: cst.BaseExpression) -> bool:
         """Whether a loop iterates over ``model.parameters()``, also as an argument of the function around it."""
@@ -194,11 +226,15 @@ class Collectives:
             return (call, Collective.LOGGED) if self._is_logged_by_lightning(call) else None
         if method == _WAITS or method in _GATHERS:
             value = self._module.value(owner)
-            if value.kind is not Kind.TRAINER or last_part(value.name) != "Accelerator":
+            given = call.args[0].value if call.args else None
+            is_known = value.kind is Kind.TRAINER and last_part(value.name) == "Accelerator"
+            if is_known or (value.kind is Kind.UNKNOWN and last_name(owner) == "accelerator"):
+                if method == "reduce" and given is not None and self._is_of_each_parameter(given, call):
+                    return call, Collective.PARAMETERS
+            if not is_known:
                 return None
             if method == _WAITS:
                 return call, Collective.BARRIER
-            given = call.args[0].value if call.args else None
             needed = self._module.fact(Gradients).reaches_backward(call) or self._is_decided_by(call)
             if given is not None and not needed and not _STATE.search(self._module.code(given).lower()):
                 return call, Collective.LOGGED
@@ -290,19 +326,28 @@ class Collectives:
 
     def _is_decided_by(self, node: cst.CSTNode) -> bool:
         """Whether ``node`` is part of a condition, or of what a name is assigned that is part of one."""
-        if is_tested(self._tree, node):
+        if self._is_asked(node):
             return True
-        if any(is_tested(self._tree, use) for use in self._uses_of_assigned(node)):
+        if any(self._is_asked(use) for use in self._uses_of_assigned(node)):
             return True
         loops = self._module.fact(Loops).around(node)
         return bool(loops) and self._decides_in(loops[0].node, node)
+
+    def _is_asked(self, node: cst.CSTNode) -> bool:
+        """Whether a condition depends on the value of ``node``, not only on its type or on which keys it has."""
+        above = self._tree.parent(node)
+        if isinstance(above, cst.ComparisonTarget) and isinstance(above.operator, (cst.In, cst.NotIn)):
+            return False
+        call = self._tree.parent(above) if isinstance(above, cst.Arg) else None
+        is_for_type = isinstance(call, cst.Call) and self._module.name_of(call.func) == "builtins.isinstance"
+        return not is_for_type and is_tested(self._tree, node)
 
     def _decides_in(self, loop: cst.CSTNode, node: cst.CSTNode) -> bool:
         """Whether a condition in ``loop`` depends on ``node`` by several names: ``value = sum(reduced).item()``."""
         waiting, seen = deque([(node, _NAMES)]), {node}
         while waiting:
             current, depth = waiting.popleft()
-            if is_tested(self._tree, current):
+            if self._is_asked(current):
                 return True
             for use in self._uses_of_assigned(current) if depth > 0 else ():
                 if isinstance(use, cst.Name) and use not in seen and self._tree.within(use, loop):

@@ -17,8 +17,10 @@ class CollectiveInLoop(Rule):
 
     - `torch.distributed.barrier()` and `accelerator.wait_for_everyone()`;
     - `all_reduce`, `reduce` and `accelerator.gather` of a value on which no gradient and no condition depends, such as
-      a loss for the log, also in a `torch.autograd.Function` of the program, and `all_gather_object`;
-    - `all_reduce` of the gradient of one parameter, in a loop over all parameters or over those that are trained;
+      a loss for the log, also in a `torch.autograd.Function` of the program, `all_gather_object`, and `all_gather` of
+      what `pickle.dumps` gives;
+    - `all_reduce` or `accelerator.reduce` of the gradient of one parameter, in a loop over all parameters or over those
+      that are trained;
     - `self.log(..., sync_dist=True)` in `training_step` of Lightning, unless `on_step=False`.
 
     Not reported: operations that run every n-th step, at the end of an epoch, or for a log interval; and operations in
@@ -65,7 +67,7 @@ class CollectiveInLoop(Rule):
     words = ((".backward(", ".step(", "scaler(", "def training_step"),)
     project_words = (
         (
-            *("barrier(", "all_reduce(", ".reduce(", "sync_dist", "_object("),
+            *("barrier(", "all_reduce(", ".reduce(", "sync_dist", "_object(", "pickle.dumps("),
             *("wait_for_everyone(", "accelerator.gather", "accelerator.reduce"),
         ),
     )
