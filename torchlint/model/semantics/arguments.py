@@ -54,6 +54,17 @@ class Arguments:
         found = (self.of(call, function, param) for call in calls)
         return [given for given in found if given is not None]
 
+    def in_starred(
+        self, call: cst.Call, function: cst.FunctionDef, param: cst.Param
+    ) -> tuple[cst.BaseExpression, int] | None:
+        """``items`` of the first ``*items`` of ``call``, and the place in it of what it passes for ``param``."""
+        position = self.places(function).get(param)
+        first = next((place for place, item in enumerate(call.args) if item.star == "*"), None)
+        if position is None or first is None or self.of(call, function, param) is not None:
+            return None
+        before = sum(item.keyword is None for item in call.args[:first])
+        return (call.args[first].value, position - before) if position >= before else None
+
     def unpacked(self, call: cst.Call, param: cst.Param) -> Entries | None:
         """What ``**options`` of ``call`` may pass for ``param``; None if the call unpacks no dictionary."""
         if self.unpacking is None or not any(item.star == "**" for item in call.args):
@@ -69,7 +80,7 @@ class Arguments:
         return self._places[function]
 
     def passed(self, call: cst.Call) -> Passed:
-        """The positional arguments and the keywords of a call, up to the first ``*items``.
+        """The positional arguments of a call up to the first ``*items``, and its keywords.
 
         Of a call that starts processes, or of ``partial``, those that it passes on. Of a call of what ``partial``
         returns, all that its function gets.
@@ -87,8 +98,8 @@ class Arguments:
         is_counted = preparation is None or not any(item.star == "*" for item in preparation.args)
         for argument in call.args[1:] if call in self._partials else call.args:
             if argument.star == "*":
-                break
-            if argument.star == "**":
+                is_counted = False
+            elif argument.star == "**":
                 by_keyword.update(self._unpacked(argument.value))
             elif argument.keyword is not None:
                 by_keyword.setdefault(argument.keyword.value, argument.value)

@@ -217,11 +217,20 @@ class DataFlow(ForestFact):
             elif outward and isinstance(binding.node, cst.Param):
                 function = owner_of(self._tree, binding.node)
                 if function is not None:
-                    for given in self._dispatch.arguments_for(function, binding.node):
+                    for given in self._passed(function, binding.node):
                         yield given, True
         for filled, home in self._fillings.get(node.value, ()):
             if self._names.scope_with(node.value, home) is scope:
                 yield filled, outward
+
+    def _passed(self, function: cst.FunctionDef, param: cst.Param) -> Iterator[Item]:
+        """What the callers of a function pass for a parameter, also in ``*items``."""
+        yield from self._dispatch.arguments_for(function, param)
+        for call in self._dispatch.callers(function):
+            if any(item.star == "*" for item in call.args):
+                found = self._definitions.arguments.in_starred(call, function, param)
+                if found is not None:
+                    yield _element(found[0], (found[1],))
 
     def _bound(self, binding: Binding, value: cst.BaseExpression) -> Iterator[Item]:
         """The expressions that a binding gives a name: of ``value`` the part that it takes, where that is known."""
