@@ -113,13 +113,19 @@ def _may_be(sketch: Sketch, node: ast.expr | None, at: ast.stmt, depth: int) -> 
             for item in sketch.bindings(node.id, at)
         )
     if isinstance(node, ast.Subscript):
-        return _may_be(sketch, node.value, at, depth - 1)
+        return _takes_columns(node) or _may_be(sketch, node.value, at, depth - 1)
     if isinstance(node, ast.Attribute):
         is_data = node.attr == "data" and isinstance(node.value, ast.Name)
         return is_data or (node.attr in _PROPERTIES and _may_be(sketch, node.value, at, depth - 1))
     if isinstance(node, ast.Call):
         return _may_give_tensor(sketch, node, at, depth)
     return any(_may_be(sketch, part, at, depth - 1) for part in _operands(node))
+
+
+def _takes_columns(node: ast.Subscript) -> bool:
+    """``x[:, 0]``, ``x[..., 0]``: of a tensor or an array."""
+    first = node.slice.elts[0] if isinstance(node.slice, ast.Tuple) and node.slice.elts else None
+    return isinstance(first, ast.Slice) or (isinstance(first, ast.Constant) and first.value is ...)
 
 
 def _operands(node: ast.expr | None) -> list[ast.expr]:

@@ -23,10 +23,10 @@ _ANSWER = re.compile(
 #: An order, what is behind it, and before it: a name, or an item of one.
 _ORDER = re.compile(r"(?<![<>=!-])(?:[<>]=?|[=!]=)(?![<>=])\s*(?:(?:\w+\.)*(\w+)(\[[^\]\n]{1,60}\])?)?")
 _BEFORE = re.compile(r"(\w+)(\[[^\]\n]{1,60}\])?\s*$")
-#: What is assigned to a name or iterated over, if it may be a tensor by the functions and methods that give it.
+#: What is assigned to a name or iterated over, if it may be a tensor by what gives it: a function, a method, columns.
 _VALUE = re.compile(
     r" in \w+\s{0,60}[:)\]]|(?:\s{0,3}[-+*/]?=(?!=)| in )[^\n]{0,200}?(?:\btorch\.|\bF\.|\bth\.|"
-    r"\b(?:abs|max|min|sum)\(|\.(?:all|any|sum|max|min|mean|norm|prod|abs|float|masked_fill|"
+    r"\b(?:abs|max|min|sum)\(|\[(?::|\.{3}),|\.(?:all|any|sum|max|min|mean|norm|prod|abs|float|masked_fill|"
     r"clamp|sqrt|topk|sort|softmax|sigmoid|squeeze|view|reshape|gather|detach)\()"
 )
 #: A buffer by its name, and an attribute that is tested.

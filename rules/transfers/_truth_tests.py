@@ -10,12 +10,12 @@ import libcst as cst
 
 from torchlint.model.module import Module
 from torchlint.model.program.buffers import Buffers
-from torchlint.model.program.tensor_forms import TensorForms, compared
+from torchlint.model.program.tensor_forms import ORDER, TensorForms, compared
 from torchlint.model.program.tensor_methods import REDUCING
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.climbing import nearest
-from torchlint.model.syntax.dotted import called_name, dotted_name
+from torchlint.model.syntax.dotted import base_of, called_name, dotted_name
 from torchlint.model.training.data_flow import DataFlow, Search
 from torchlint.model.training.outputs import Outputs
 from torchlint.model.training.step_places import StepPlace, StepPlaces
@@ -100,7 +100,7 @@ class TruthTests:
         elif isinstance(test, cst.BooleanOperation):
             yield from self._parts(test.left)
             is_or = isinstance(test.operator, cst.Or)
-            if not _is_flag(test.left) if is_or else self._is_true_of_tensors(test.left):
+            if not _is_flag(test.left) if is_or else self._is_usually_true(test.left, test.right):
                 yield from self._parts(test.right)
         elif (item := self._asked_of_items(test)) is not None:
             yield from self._parts(item)
@@ -115,6 +115,36 @@ class TruthTests:
         if not isinstance(given, (cst.GeneratorExp, cst.ListComp)):
             return None
         return given.elt if self._module.name_of(test.func) in ("builtins.any", "builtins.all") else None
+
+    def _is_usually_true(self, test: cst.BaseExpression, right: cst.BaseExpression) -> bool:
+        """Whether ``right``, which follows ``test`` and ``and``, is evaluated nearly every time."""
+        if isinstance(test, cst.BooleanOperation) and isinstance(test.operator, cst.And):
+            return self._is_usually_true(test.left, right) and self._is_usually_true(test.right, right)
+        return self._is_true_of_tensors(test) or self._is_default(test) or self._bounds_index(test, right)
+
+    def _is_default(self, test: cst.BaseExpression) -> bool:
+        """``classes == "present"``, if the program gives it no other value."""
+        asked = test.comparisons[0] if isinstance(test, cst.Comparison) and len(test.comparisons) == 1 else None
+        if asked is None or not isinstance(test, cst.Comparison) or not isinstance(asked.comparator, cst.SimpleString):
+            return False
+        value = self._module.value(test.left)
+        is_equal = isinstance(asked.operator, (cst.Equal, cst.Is))
+        return is_equal and value.sure and value.constant == asked.comparator.evaluated_value
+
+    def _bounds_index(self, test: cst.BaseExpression, right: cst.BaseExpression) -> bool:
+        """Whether a loop counts an index up or down, and tests that it is within bounds: ``i >= 0 and x[i] == 0``."""
+        loop = self._tree.parent(test)
+        while isinstance(loop, cst.BooleanOperation):
+            loop = self._tree.parent(loop)
+        name = test.left if isinstance(test, cst.Comparison) and compared(test) else None
+        if not isinstance(loop, cst.While) or not isinstance(name, cst.Name):
+            return False
+        counted = any(
+            isinstance(node.target, cst.Name) and node.target.value == name.value
+            for node in self._tree.inside(loop.body, cst.AugAssign)
+        )
+        indices = (item for part in self._tree.inside(right, cst.Subscript) for item in part.slice)
+        return counted and any(name.value in self._tree.names_in(item) for item in indices)
 
     def _is_true_of_tensors(self, test: cst.BaseExpression) -> bool:
         """``x is not None``, ``isinstance(x, torch.Tensor)``; ``self.training``, as a training step runs it."""
@@ -193,7 +223,7 @@ class TruthTests:
     def _sides(self, part: cst.BaseExpression) -> list[cst.BaseExpression]:
         """The expressions whose value decides: both sides of a comparison, the argument of ``bool``, a buffer."""
         if isinstance(part, cst.Comparison):
-            return [self._buffer_read_by(side) or side for side in compared(part)]
+            return [self._buffer_read_by(side) or side for side in _compared(part)]
         if isinstance(part, cst.Call) and self._module.name_of(part.func) in _ASKING:
             return [item.value for item in part.args if item.keyword is None and not item.star]
         buffer = self._buffer_read_by(part)
@@ -235,7 +265,15 @@ class TruthTests:
             return True
         if isinstance(node, cst.Name):
             return self._is_reduced(self._module.values.reaching.assigned(node))
-        return self._is_reduced(node)
+        return self._is_reduced(node) or self._is_element(node)
+
+    def _is_element(self, node: cst.BaseExpression) -> bool:
+        """Whether ``node`` is ``x[i]`` or ``x[i][0]`` of what is one tensor for certain."""
+        whole = base_of(node, {cst.Subscript})
+        if whole is node:
+            return False
+        values = (self._module.value(whole), self._module.value(node))
+        return all(value.kind is Kind.TENSOR and value.sure and not value.elements for value in values)
 
     def _is_reduced(self, node: cst.CSTNode | None) -> bool:
         """Whether ``node`` is ``x.sum()`` of what may be a tensor."""
@@ -281,6 +319,12 @@ class TruthTests:
         return isinstance(node, cst.Call) and (
             self._module.value(node.func).kind is Kind.LOSS or self._module.fact(Outputs).runs(node)
         )
+
+
+def _compared(test: cst.Comparison) -> list[cst.BaseExpression]:
+    """What ``a < b`` compares, also in ``a < b < c``."""
+    orders = all(isinstance(item.operator, ORDER) for item in test.comparisons)
+    return [test.left, *(item.comparator for item in test.comparisons)] if orders else []
 
 
 def _is_flag(test: cst.BaseExpression) -> bool:

@@ -23,7 +23,8 @@ class TensorTruthTest(Rule):
     `assert (x >= 0).all()`, `if n:` after `n = mask.sum()`, `if norm > 10:` for the norm that `clip_grad_norm_`
     returned, `[i for i in range(len(labels)) if labels.data[i] != -1]`; or an item of such a tensor:
     `for label in torch.unique(predicted):`, then `if label == 255:`. So is what `any(...)` and `all(...)` of Python ask
-    for each item: `if any(p.grad.isnan().any() for p in parameters):`. The test may be in the training loop, in the
+    for each item: `if any(p.grad.isnan().any() for p in parameters):`, and what follows the bounds of an index that the
+    loop counts: `while i > 0 and x[i].sum() == 0:`. The test may be in the training loop, in the
     `step` of an optimizer, in a function that clips gradients and whose callers are unknown, or in a function or a
     `forward` that the step calls, also in another file. In a `forward` that records gradients, its inputs count as
     well, and so do buffers of the network or its parts and what is computed from them: `if not self.is_initialized:`,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,18 +15,18 @@ from torchlint.model.semantics.branches import Branches
 from torchlint.model.semantics.knowledge import GRADIENT_CLIPS, Kind
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.conditions import branches
-from torchlint.model.syntax.literals import asked_for_none
+from torchlint.model.syntax.dotted import is_attribute_of_self
+from torchlint.model.syntax.literals import asked_for_none, is_none
 from torchlint.model.syntax.nodes import HANDLERS
 from torchlint.model.syntax.parameters import is_static
+from torchlint.model.training.beside_training import is_beside_training
 from torchlint.model.training.emptiness import has_work
-from torchlint.model.training.evaluation import is_of_evaluation
 from torchlint.model.training.forward_callers import ForwardCallers
 from torchlint.model.training.grad_mode import GradModes
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.iterations import Iterations
 from torchlint.model.training.library_steps import LibrarySteps
 from torchlint.model.training.loops import BACKWARD, Loop, LoopKind, Loops, is_batch
-from torchlint.model.training.mode_switches import ModeSwitches
 from torchlint.model.training.network_loops import NetworkLoops
 from torchlint.model.training.networks import Networks
 from torchlint.model.training.outputs import Outputs
@@ -45,14 +44,6 @@ _INVARIANT_DEPTH = 4
 _MAX_CALLERS_OF_HELPER = 40
 #: Methods of a network that are run once per batch.
 _FORWARDS = frozenset({"forward", "training_step", "validation_step", "test_step", "predict_step"})
-#: Names of functions and classes that run after the training, or next to it.
-_INFERRING = re.compile(
-    r"infer|(^|_)test(_|$)|^(validation|predict)_step$|(^|_)generat(e|ion)$|beam|greedy|decoding|post_?proc",
-    re.IGNORECASE,
-)
-#: ... unless they begin by saying that they train, too: `trainval_inference`, `train_greedy`.
-_TRAINING = re.compile(r"_*train(?!ed)", re.IGNORECASE)
-
 #: Whether a node, given first, runs whenever the loop or function given second does.
 Passes = Callable[[cst.CSTNode, cst.CSTNode], bool]
 
@@ -95,16 +86,22 @@ class StepPlaces(ForestFact):
         Functions and classes whose names say that they infer do not count, and no pass over other data in evaluation
         mode.
         """
-        found = self.of(node, trained=True) or self._in_forward(node, _CALL_DEPTH)
-        if found is None or any(
-            self._infers(place) or self._evaluates(place) or is_of_evaluation(self._forest, place)
-            for place in (node, *found.calls)
-        ):
+        if is_beside_training(self._forest, node):
             return None
-        return found
+        return self.of(node, self._always_trains, trained=True) or self._in_forward(node, _CALL_DEPTH, None, ())
 
-    def _in_forward(self, node: cst.CSTNode, depth: int, inner: cst.FunctionDef | None = None) -> StepPlace | None:
-        """The `forward` that runs ``node`` in training; ``inner`` is the last one on the way to its callers."""
+    def _always_trains(self, node: cst.CSTNode, outer: cst.CSTNode) -> bool:
+        """Whether ``node`` runs whenever ``outer`` does, and is a part of the training."""
+        always = self._forest.fact(Iterations).at_every_iteration
+        return always(node, outer) and not is_beside_training(self._forest, node)
+
+    def _in_forward(
+        self, node: cst.CSTNode, depth: int, inner: cst.FunctionDef | None, none: Sequence[cst.Param]
+    ) -> StepPlace | None:
+        """The `forward` that runs ``node`` in training, in whose function the parameters ``none`` are None.
+
+        ``inner`` is the last one on the way to its callers that records gradients.
+        """
         function = self._forest.function_of(node)
         if function is None:
             return None
@@ -112,12 +109,13 @@ class StepPlaces(ForestFact):
             return StepPlace(function, (), trains=True) if self.usually(node, function) else None
         if not self._forest.fact(Iterations).at_every_iteration(node, function):
             return None
-        if any(self._none_at(node, function)):
-            return None  # without targets, it runs for inference
+        none = [*none, *self._none_at(node, function)]
         is_forward = function.name.value == "forward" and self.is_forward(function)
         inner = function if is_forward else inner
-        if inner is not None and (is_static(function) or self._forest.fact(GradModes).of(function.body).is_off):
+        if inner is not None and is_static(function):
             return None
+        if self._forest.fact(GradModes).of(function.body).is_off:
+            inner = None  # what calls it may train
         calls = self._forest.fact(Dispatch).callers(function)
         if calls and all(map(self._forest.fact(Purposes).is_self_test, calls)):
             return None
@@ -125,19 +123,37 @@ class StepPlaces(ForestFact):
             calls = self._forest.fact(ForwardCallers).of(function)
         is_last = depth <= 0 or function in self._forest.fact(LibrarySteps).forwards
         if inner is not None and (not calls or (is_forward and is_last)):
+            if none:
+                return None  # without targets, it runs for inference
             passes_on = is_forward or self._forest.fact(ForwardCallers).passes_on(function)
             return StepPlace(inner, (), trains=True) if passes_on else None
         excludes = self._forest.values.branches.excludes  # `sinkhorn(x)` of `def sinkhorn(x, eps=-1)`, where `eps > 0`
-        running = [call for call in calls if not excludes(call, function, node)]
+        calls_in_training = (call for call in calls if not is_beside_training(self._forest, call))
+        running = [call for call in calls_in_training if not excludes(call, function, node)]
         if inner is not None and any(map(self._trains_on_all_data, running)):
             return StepPlace(inner, (), trains=True)
         if depth <= 0 or len(calls) > _MAX_CALLERS:
             return None
         for call in running:
-            found = self._in_forward(call, depth - 1, inner)
+            absent = self._absent_at(call, function, none)
+            found = self._in_forward(call, depth - 1, inner, absent) if absent is not None else None
             if found is not None:
                 return StepPlace(found.step, (*found.calls, call), found.trains)
         return None
+
+    def _absent_at(
+        self, call: cst.Call, function: cst.FunctionDef, none: Sequence[cst.Param]
+    ) -> list[cst.Param] | None:
+        """The parameters around ``call`` that are None if those of ``function`` are; None if it passes something."""
+        found: list[cst.Param] = []
+        for param in none:
+            given = self._forest.definitions.argument_of(call, function, param)
+            passed_on = self._forest.names.parameter(given, rebound=True)
+            if passed_on is not None:
+                found.append(passed_on)
+            elif not (given is None or is_none(given) or is_attribute_of_self(given)):
+                return None
+        return found
 
     def _trains_on_all_data(self, call: cst.Call) -> bool:
         """Whether a network that ``call`` runs is trained with its output once per epoch: a step on all data."""
@@ -149,18 +165,6 @@ class StepPlaces(ForestFact):
         loops = next(filter(None, map(forest.fact(Loops).around, (call, *callers))), None)
         place = next((loop.node for loop in forest.fact(Loops).around(call)), function)
         return loops is not None and place is not None and forest.fact(Iterations).at_every_iteration(call, place)
-
-    def _infers(self, node: cst.CSTNode) -> bool:
-        """Whether the name of the function around ``node``, or of its class, says that it does not train."""
-        function = self._forest.function_of(node)
-        owner = self._forest.tree.class_of(function) if function is not None else None
-        names = [item.name.value for item in (function, owner) if item is not None]
-        return any(_INFERRING.search(name) and not _TRAINING.match(name) for name in names)
-
-    def _evaluates(self, node: cst.CSTNode) -> bool:
-        """Whether the function around ``node`` has switched a network to evaluation mode, and records no gradients."""
-        last = self._forest.fact(ModeSwitches).last_before(node)
-        return last is not None and last.evaluation is True and self._forest.fact(GradModes).of(node).is_off
 
     def usually(self, node: cst.CSTNode, outer: cst.CSTNode) -> bool:
         """Whether ``node`` runs whenever ``outer`` does, or whenever that trains, if it is wanted at all.
