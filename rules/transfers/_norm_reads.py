@@ -18,6 +18,8 @@ _PARAMETERS = re.compile(r"parameters\(|param(eter)?s|weights", re.IGNORECASE)
 #: What a function is called that a step runs, where no call of it is seen.
 _NAMES = re.compile(r"grad\w*norm|norm\w*grad|clip|optimize|step", re.IGNORECASE)
 _NORMS = frozenset({"norm", "vector_norm", "sum", "square", "pow"})
+#: Functions that make a tensor on the host of a list, whose items are read one by one.
+_MAKING = frozenset({"torch.tensor", "torch.Tensor", "torch.FloatTensor"})
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,7 +27,7 @@ class NormRead:
     """``p.grad.norm().item()`` in a loop over parameters, whose results are added up or collected."""
 
     call: cst.Call
-    loop: cst.For
+    loop: cst.CSTNode
     step: StepPlace | None  #: None if no call of its function is seen
 
 
@@ -39,16 +41,29 @@ class NormReads:
     def all(self) -> Iterator[NormRead]:
         """The reads of the file that run at every training step, in order."""
         for call in self._tree.calls_in(self._module.root):
-            norm = self._read_by(call)
-            if norm is None or not self._is_norm_of_gradient(norm):
-                continue
-            loop = self._loop(call)
-            if loop is None or not self._is_total(call):
+            loop = self._repeated(call) or self._listed(call)
+            if loop is None:
                 continue
             places = self._module.fact(StepPlaces)
             step = places.of(loop, places.usually, trained=True)
             if step is not None or self._is_called_elsewhere(loop):
                 yield NormRead(call, loop, step)
+
+    def _repeated(self, call: cst.Call) -> cst.For | None:
+        """The loop over parameters in which ``call`` reads a norm."""
+        norm = self._read_by(call)
+        if norm is None or not self._is_norm_of_gradient(norm):
+            return None
+        return self._loop(call) if self._is_total(call) else None
+
+    def _listed(self, call: cst.Call) -> cst.BaseComp | None:
+        """The comprehension of ``torch.tensor([p.grad.norm() ** 2 for p in parameters])``."""
+        made = call.args[0].value if call.args else None
+        if not isinstance(made, cst.ListComp) or self._module.name_of(call.func) not in _MAKING:
+            return None
+        norm = made.elt.left if isinstance(made.elt, cst.BinaryOperation) else made.elt
+        is_over = _PARAMETERS.search(self._module.code(made.for_in.iter)) is not None
+        return made if is_over and isinstance(norm, cst.Call) and self._is_norm(norm) else None
 
     def _read_by(self, call: cst.Call) -> cst.BaseExpression | None:
         if isinstance(call.func, cst.Attribute) and call.func.attr.value == "item" and not call.args:
@@ -108,7 +123,7 @@ class NormReads:
             and made.args[0].value is number
         )
 
-    def _is_called_elsewhere(self, loop: cst.For) -> bool:
+    def _is_called_elsewhere(self, loop: cst.CSTNode) -> bool:
         function = self._module.function_of(loop)
         if function is None or self._module.fact(Dispatch).callers(function):
             return False

@@ -18,7 +18,8 @@ class PerParameterNorm(Rule):
 
     ## What it does
     Flags `p.grad.norm().item()`, `float(torch.norm(p.grad))` and `(p.grad ** 2).sum().item()` in a loop over parameters
-    that adds the numbers up or collects them in a list or a meter: in a training step, in a function that one calls,
+    that adds the numbers up or collects them in a list or a meter, and `torch.tensor([p.grad.norm() for p in ...])`,
+    which reads each norm to put it into a tensor on the CPU: in a training step, in a function that one calls,
     also in another file, and in a function that is named for it (`get_grad_norm`) where no call is seen.
 
     Not reported: norms that are logged with the name of each layer, norms at some steps only, and loops that keep
@@ -57,7 +58,7 @@ class PerParameterNorm(Rule):
 
     code = "TL212"
     name = "per-parameter-norm"
-    words = ("for ", ".grad", _NORM, (".item()", "float("))
+    words = ("for ", ".grad", _NORM, (".item()", "float(", "ensor(["))
     demo = ("GPU", "CPU")
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
