@@ -244,11 +244,23 @@ class ElementReads:
 
         ``target`` are the variables of the loop, of which one is for the elements.
         """
-        if not isinstance(target, cst.Tuple) or not isinstance(element, cst.Name) or not isinstance(over, cst.Call):
+        if not isinstance(target, cst.Tuple) or not isinstance(element, cst.Name):
             return None
         path = self._place_in(target, element.value)
-        found = [given for given, rest in iterables(self._module.names, over, path) if not rest] if path else []
-        return found[0] if len(found) == 1 and found[0] is not over else None
+        given = list(iterables(self._module.names, over, path)) if path else []
+        found = [item for pair in given for item in self._joined(*pair)]
+        whole = [item for item, rest in found if not rest]
+        return whole[0] if len(whole) == 1 and whole[0] is not over else None
+
+    def _joined(
+        self, over: cst.BaseExpression, path: tuple[int, ...]
+    ) -> Iterator[tuple[cst.BaseExpression, tuple[int, ...]]]:
+        """``sigmas``, of the variable ``pairs`` after ``pairs = list(zip(sigmas, gammas))``; else what is given."""
+        made = self._module.values.reaching.assigned(over) if path and isinstance(over, cst.Name) else None
+        if isinstance(made, cst.Call) and self._module.name_of(made.func) == "builtins.list" and len(made.args) == 1:
+            yield from iterables(self._module.names, made.args[0].value, path)
+        else:
+            yield over, path
 
     def _place_in(self, target: cst.Tuple, name: str) -> tuple[int, ...]:
         """Where the variable of a loop is among others: ``(1, 0)`` for ``x`` of ``i, (x, y)``; else nothing."""

@@ -76,9 +76,11 @@ def _copied(node: ast.expr) -> ast.expr:
 
 
 def _is_parameter(sketch: Sketch, node: ast.expr, at: ast.stmt) -> bool:
-    """Whether an expression is a parameter: its uses may show that it is a tensor."""
+    """Whether an expression is a parameter, or a part of one: its uses may show that it is a tensor."""
     bound = sketch.bindings(node.id, at) if isinstance(node, ast.Name) else []
-    return any(item.kind is BoundKind.PARAMETER for item in bound)
+    wholes = [item.value for item in bound if item.kind is BoundKind.PART and isinstance(item.value, ast.Name)]
+    outer = [item for whole in wholes if isinstance(whole, ast.Name) for item in sketch.bindings(whole.id, at)]
+    return any(item.kind is BoundKind.PARAMETER for item in (*bound, *outer))
 
 
 def _is_linspace(node: ast.expr) -> bool:
@@ -97,6 +99,18 @@ def _loops(sketch: Sketch, statement: ast.stmt) -> Iterator[tuple[str, ast.expr]
     for above in sketch.loops_around(statement):
         if not isinstance(above, ast.While):
             yield from _bound(above.target, above.iter)
+            for pairs in _zipped(sketch, above.iter, statement):
+                yield from _bound(above.target, pairs)
+
+
+def _zipped(sketch: Sketch, over: ast.expr, at: ast.stmt) -> Iterator[ast.expr]:
+    """``zip(x, y)`` of a loop over ``enumerate(pairs)``, after ``pairs = list(zip(x, y))``."""
+    while isinstance(over, ast.Call) and over.args and called_name(over) in _JOINING - {"zip"}:
+        over = over.args[0]
+    for item in sketch.bindings(over.id, at) if isinstance(over, ast.Name) else ():
+        made = item.value if item.kind is BoundKind.VALUE else None
+        if isinstance(made, ast.Call) and called_name(made) == "list" and len(made.args) == 1:
+            yield made.args[0]
 
 
 def _bound(target: ast.expr, over: ast.expr) -> Iterator[tuple[str, ast.expr]]:

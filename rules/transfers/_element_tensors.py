@@ -17,6 +17,7 @@ from torchlint.model.syntax.parameters import owner_of
 from torchlint.model.syntax.scopes import Binding
 from torchlint.model.tensors.placement import Placement
 from torchlint.model.training.networks import Networks
+from torchlint.model.training.step_places import StepPlaces
 
 from ._exits import leaves_device
 from ._host_tensors import HostTensors
@@ -25,6 +26,8 @@ from ._host_tensors import HostTensors
 _TUPLES = frozenset({"unbind", "split", "chunk", "tensor_split", "meshgrid", "where", "nonzero", "broadcast_tensors"})
 #: A function that is called at more places than this is a tool of many.
 _MAX_CALLERS = 24
+#: Attributes of tensors and arrays.
+_OF_SHAPES = frozenset({"shape", "ndim"})
 #: How many functions up a parameter is followed.
 _CALLER_DEPTH = 3
 #: How many functions deep a network is looked into.
@@ -55,11 +58,31 @@ class ElementTensors:
         is_open = value.kind in (Kind.UNKNOWN, Kind.TENSOR) and value.role is not Role.BATCH
         if is_open and self._module.fact(TensorForms).is_used_as_tensor(node):
             return True
+        if is_open and has_items and self._is_shaped_input(node):
+            return True
         if (is_open or has_items) and self._is_given(node, _CALLER_DEPTH, has_items=has_items):
             return True
         return self._module.fact(TensorForms).is_tensor(
             node, lambda name: name is not node and self._has_methods_of_tensor(name)
         )
+
+    def _is_shaped_input(self, node: cst.BaseExpression) -> bool:
+        """Whether ``node`` is an input of a `forward`, or a part of one, and has a shape, as no list has."""
+        home = self._module.names.home_of(node) if isinstance(node, cst.Name) else None
+        if home is None or not isinstance(node, cst.Name) or not self._is_input(node):
+            return False
+        owners = map(self._tree.parent, self._module.names.uses_in(home, node.value))
+        return any(isinstance(owner, cst.Attribute) and owner.attr.value in _OF_SHAPES for owner in owners)
+
+    def _is_input(self, name: cst.Name) -> bool:
+        """Whether ``name`` is a parameter of a `forward`, or one of the parts of such a parameter."""
+        bound = self._module.values.reaching.only(name)
+        if bound is not None and bound.kind is BindingKind.ASSIGN and bound.path and isinstance(bound.value, cst.Name):
+            bound = self._module.values.reaching.only(bound.value)
+        param = bound.node if bound is not None else None
+        function = owner_of(self._tree, param) if isinstance(param, cst.Param) and not param.star else None
+        is_named = function is not None and function.name.value == "forward"
+        return is_named and function is not None and self._module.fact(StepPlaces).is_forward(function)
 
     def is_stored(self, name: str) -> bool:
         """Whether all that the program gives attributes of this name are tensors, none of them made on the host."""

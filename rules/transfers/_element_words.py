@@ -19,6 +19,8 @@ _NAMED = re.compile(r"\s{0,3}=\s{0,3}(\w+)((?:\[[\w\s,-]{1,40}\]){1,4})")
 #: The variables of a loop and what it iterates over; a pattern that begins with a literal is quick.
 _LOOP = re.compile(r"for\s([^:\n]{1,120}?)\sin\b(?=\s*([^:\n\]]{1,120}))")
 _JOINED = re.compile(r"\b(?:enumerate|zip)\(")
+#: What a list of pairs is made of: ``pairs = list(zip(x, y))``.
+_ZIPPED = re.compile(r"\s?=\s?list\(zip\(([^\n]{1,200})")
 _WORD = re.compile(r"\w+")
 _MOST = 1000  #: names that are looked up
 _END = re.compile(r"[)\]}]*\s*(?:\bif\b.*)?$")
@@ -62,9 +64,13 @@ def _loops(text: str) -> tuple[set[str], dict[str, list[str]]]:
         counting.update(names)
         if len(names) == 1 and names[0] == loop[1] and not loop[2].startswith(("range(", "enumerate(")):
             over.setdefault(loop[1], []).append(_END.sub("", loop[2]))
-        elif len(names) > 1 and _JOINED.search(loop[2]) is not None:
+        elif len(names) > 1:
+            words = _WORD.findall(loop[2]) if _JOINED.search(loop[2]) is not None else []
+            if "list(zip(" in text:
+                lists = (found[1] for word in _WORD.findall(loop[2]) for _, found in behind(text, word, _ZIPPED))
+                words += [word for item in lists for word in _WORD.findall(item)]
             for name in names:
-                over.setdefault(name, []).extend(_WORD.findall(loop[2]))
+                over.setdefault(name, []).extend(words)
     return counting, over
 
 

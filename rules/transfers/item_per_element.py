@@ -25,7 +25,7 @@ class ItemPerElement(Rule):
     Flags `[x.item() for x in tensor]`, `[float(x) for x in tensor]`, `[int(row[0]) for row in tensor]`, and
     `tensor[i].item()`, `tensor[i, j].item()` or `tensor[i][0].item()` in a loop that binds `i`, also if the element
     gets a name before or is copied (`int(tensor[i].cpu().numpy())`), or if the loop takes it from `enumerate(tensor)`
-    or `zip(tensor, names)`, and `tensor[i, j].cpu()` in loops that bind `i` and `j`. The element may be rounded
+    or `zip(tensor, names)`, also after `pairs = list(zip(tensor, names))`, and `tensor[i, j].cpu()` in loops that bind `i` and `j`. The element may be rounded
     or scaled before (`int(np.ceil(255 * tensor[i].cpu()))`), or counted up to (`range(x)`). The tensor is seen to be
     one tensor, by how it is made, passed or used (`tensor.size()`, `tensor.device`), or is a row of something that a
     training step computes on, and is the same in all iterations. It may be an attribute of `self` that the loop does
@@ -91,7 +91,7 @@ class ItemPerElement(Rule):
 
         grouped: dict[tuple[object, str], list[ElementRead]] = {}
         for read in module.fact(ElementReads).all():
-            tensor = read.tensor
+            tensor = read.tensor.value if isinstance(read.tensor, cst.Subscript) else read.tensor
             if isinstance(tensor, cst.Attribute) and isinstance(tensor.value, cst.Name):
                 tensor = tensor.value  # the fields of one object
             grouped.setdefault((read.loop, module.code(tensor)), []).append(read)
