@@ -17,7 +17,7 @@ _OPTIONS = frozenset({"device", "generator", "out", "pin_memory", "requires_grad
 _MOVING = frozenset({"to", "cuda", "type", "type_as"})
 #: Methods and functions whose result is another form of the same tensor.
 _FORMS = SAME_EVERYWHERE | COMPUTING | FILLING | JOINING | {"scatter_", "to", "type", "Variable", "Parameter"}
-_FORMS |= {"rearrange"}
+_FORMS |= {"rearrange", "pad"}
 #: Functions that make a tensor of an array, functions of NumPy that create one, and methods that give another form.
 _OF_ARRAYS = LEGACY | {"from_numpy", "tensor", "as_tensor", "astype", "copy", "concatenate"}
 _OF_ARRAYS |= {"array", "ravel", "expand_dims", "list", "product"}
@@ -179,9 +179,9 @@ def _is_elsewhere(option: ast.keyword) -> bool:
 
 
 def _is_repeated(node: ast.expr) -> bool:
-    """``[1] * n``."""
+    """``[1] * n``, ``[1] * rows * columns``."""
     sides = (node.left, node.right) if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult) else ()
-    return any(isinstance(side, ast.List) and len(side.elts) == 1 for side in sides)
+    return any((isinstance(side, ast.List) and len(side.elts) == 1) or _is_repeated(side) for side in sides)
 
 
 def _operands(node: ast.expr) -> list[ast.expr]:
@@ -202,7 +202,10 @@ def _operands(node: ast.expr) -> list[ast.expr]:
 
 
 def _values(sketch: Sketch, statement: ast.stmt, name: str, *, is_first: bool) -> list[ast.expr]:
-    """What a name may be given; of the name that a statement moves, the last before it in each block of an ``if``."""
+    """What a name may be given; of the name that a statement moves, the last before it in each block of an ``if``.
+
+    And in each condition before it.
+    """
     if not is_first:
         return sketch.values(name)
     blocks = [next(sketch.around(statement), None)]
@@ -213,5 +216,7 @@ def _values(sketch: Sketch, statement: ast.stmt, name: str, *, is_first: bool) -
         for item in sorted(sketch.bindings(name, statement), key=lambda item: item.statement.lineno)
         if item.statement.lineno <= statement.lineno and item.statement is not statement
     }
+    above = {block: next(sketch.around(block), None) for block in before if isinstance(block, ast.If)}
+    blocks += [block for block, outer in above.items() if outer in blocks and block not in blocks]  # `if x is None:`
     values = [before[block].value for block in blocks if block in before]
     return [value for value in values if value is not None]

@@ -12,7 +12,7 @@ from torchlint.source.lexemes import places
 
 _FACTORY = (
     r"\b(?:zeros|ones|empty|full|eye|identity|tri|arange|linspace|logspace|rand|randn|randint|randperm|r?sample|\w+_window|tri[lu]_indices|"
-    r"(?:Bool|Byte|Char|Double|Float|Half|Int|Long|Short)?Tensor|(?:tensor|repeat)\((?:list\()?range|"
+    r"(?:Bool|Byte|Char|Double|Float|Half|Int|Long|Short)?Tensor|(?:tensor|repeat)\((?:list\(|\[+)?range|"
     r"(?<=[\w)\]] )for \w+ in range)\("
 )
 #: A list of one number, which is repeated.
@@ -46,7 +46,8 @@ _MOVERS = r"\w*(?:cuda|gpu|device|to_|_to|var)\w*"
 _MOVES = re.compile(_MOVERS, re.IGNORECASE)
 #: The names of functions of other files that may make a tensor of sizes.
 MAKERS = re.compile(
-    r"grid|mask|coord|position|hot|noise|window|anchor|prior|latent|gauss|random|normal(?!i)|kernel|(^|_)z_?[0t]?$",
+    r"grid|mask|coord|position|hot|noise|window|anchor|prior|latent|gauss|random|normal(?!i)|kernel|(^|_)z_?[0t]?$|"
+    r"_ids$",
     re.IGNORECASE,
 )
 #: What is before the name of a factory: a function that is given its result, or a name that is.

@@ -29,22 +29,26 @@ class AllocateThenMove(Rule):
     result is moved by `.to(device)` or `.cuda()`
 
     - in the same expression, also after a cast, `nn.Parameter(...)`, a change of shape, a slice, `torch.triu`,
-      `torch.tril`, arithmetic with numbers, comparisons or `.scatter_(...)`, joined with others by `torch.cat`,
-      `torch.stack` or `torch.meshgrid`, or indexed (`torch.eye(classes)[labels]`);
+      `torch.tril`, `F.pad`, arithmetic with numbers, comparisons or `.scatter_(...)`, joined with others, or with
+      tensors of written numbers, by `torch.cat`, `torch.stack` or `torch.meshgrid`, or indexed
+      (`torch.eye(classes)[labels]`);
     - in a later statement of the same block, or of one branch of an `if` in it (`if not x.is_cuda: ... else:`), also
       under several conditions, if nothing else uses the tensor before. Its size may be asked for, and statements may
       be between that give its name another form of it (`x = x.expand(8, 3)`, also by einops) or its items new tensors
-      (`x[..., 1] = torch.arange(8)`).
+      (`x[..., 1] = torch.arange(8)`). A branch before may create it, in place of a parameter or of what the other
+      branch gives: `if noise is None: noise = torch.randn(size)`, then `noise = noise.to(x.device)`.
 
     Also flags
 
-    - `torch.FloatTensor(rows, columns)` and `torch.FloatTensor(x.size())`, also filled by `.zero_()`, `.fill_(...)`,
-      `.normal_()` or similar methods before they are moved; of one number only if the same expression fills it;
+    - `torch.FloatTensor(rows, columns)`, `torch.FloatTensor(x.size())` and `torch.FloatTensor(x.shape + (classes,))`,
+      also filled by `.zero_()`, `.fill_(...)`, `.normal_()` or similar methods before they are moved; of one number,
+      or of `*sizes`, only if the same expression fills it;
     - tensors of NumPy arrays of sizes and numbers alone, such as `torch.from_numpy(np.eye(3).flatten())`,
       `torch.from_numpy(np.stack(np.meshgrid(np.arange(width), np.arange(height))))` or
       `torch.LongTensor(np.concatenate([np.arange(n) + i for i in range(rows)]))`, and of ranges:
       `torch.LongTensor(range(len(x)))`, `torch.LongTensor([range(n)])`, `torch.tensor([2 * i for i in range(n)])`;
-    - tensors of one number that is repeated: `torch.tensor([step] * len(x))`, `torch.tensor([1] * n + [0] * n)`;
+    - tensors of one number that is repeated: `torch.tensor([step] * len(x))`, `torch.tensor([1] * rows * columns)`,
+      `torch.tensor([1] * n + [0] * n)`;
     - tensors that `torch.cat` or `torch.stack` joins for each number of a range:
       `torch.cat([torch.full((size,), i) for i in range(n)])`;
     - what a distribution of numbers draws: `Normal(0, 1).sample((n,)).to(x.device)`;

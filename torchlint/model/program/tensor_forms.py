@@ -37,6 +37,7 @@ _MEMBERS_OF_TENSORS = (
 #: Functions of torch that take nothing but a tensor, and distributions that do.
 _TAKING = METHODS - {"to", "cuda", "cpu"} | _COMPUTING | {"log", "log10", "log2", "logsumexp", "cosine_similarity"}
 _TAKING_DISTRIBUTIONS = frozenset({"Categorical", "OneHotCategorical", "Dirichlet"})
+_JOINING = frozenset({"cat", "concat", "concatenate", "stack", "hstack", "vstack"})
 #: Where distributions are, and their methods that give a tensor.
 _DISTRIBUTIONS = "torch.distributions."
 _DRAWING = frozenset({"sample", "rsample", "log_prob", "entropy"})
@@ -85,11 +86,19 @@ class TensorForms(ForestFact):
         return isinstance(call, cst.Call) and self._forest.name_of(call.func) == "builtins.isinstance"
 
     def _is_given_to_torch(self, argument: cst.CSTNode | None) -> bool:
-        """Whether an argument is the first one of a function that only takes tensors: ``torch.zeros_like(x)``."""
-        call = self._forest.tree.parent(argument) if isinstance(argument, cst.Arg) else None
+        """Whether an argument is the first one of a function that only takes tensors: ``torch.zeros_like(x)``.
+
+        Or one of those that a function joins: ``torch.cat([x, y])``.
+        """
+        tree = self._forest.tree
+        joined = tree.parent(argument) if isinstance(argument, cst.Element) else None
+        argument = tree.parent(joined) if joined is not None else argument
+        call = tree.parent(argument) if isinstance(argument, cst.Arg) else None
         if not isinstance(call, cst.Call) or call.args[0] is not argument:
             return False
         owner, _, last = (self._forest.name_of(call.func) or "").rpartition(".")
+        if joined is not None:
+            return owner == "torch" and last in _JOINING
         if owner == "torch":
             return last.endswith("_like") or last in _TAKING
         return owner == "torch.nn.functional" or (owner == "torch.distributions" and last in _TAKING_DISTRIBUTIONS)

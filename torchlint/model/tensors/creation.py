@@ -25,6 +25,8 @@ JOINING = frozenset({"cat", "concat", "stack", "hstack", "vstack", "meshgrid", "
 COPYING = frozenset({"repeat", "repeat_interleave", "tile", "clone", "flip", "roll", "triu", "tril"}) | {
     name for name in COMPUTING if name[-1] != "_"
 }
+#: Functions of einops that give another form of a tensor, which is their first argument.
+OF_EINOPS = frozenset({"einops.rearrange", "einops.repeat"})
 #: Methods that need the values on the host.
 READING = frozenset({"item", "tolist", "numpy"})
 DRAWING = frozenset({"uniform_", "normal_", "random_", "bernoulli_", "exponential_"})

@@ -51,9 +51,15 @@ class GeneratedLists(ForestFact):
         if not isinstance(node.operator, cst.Multiply):
             return False
         return any(
-            self._is_of_one(one) and self._forest.value(count).kind in (Kind.UNKNOWN, Kind.NUMBER, Kind.OTHER)
+            (self._is_of_one(one) or self._is_product(one))
+            and self._forest.value(count).kind in (Kind.UNKNOWN, Kind.NUMBER, Kind.OTHER)
             for one, count in ((node.left, node.right), (node.right, node.left))
         )
+
+    def _is_product(self, node: cst.BaseExpression) -> bool:
+        """Whether ``node`` is a number that is repeated, and repeated once more: of ``[1] * rows * columns``."""
+        is_product = isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Multiply)
+        return is_product and self.is_repeated(node)
 
     def _is_of_one(self, node: cst.BaseExpression) -> bool:
         """``[0]``, ``[[0.5]]``, ``[step]``, ``[diffusion.num_steps]``."""

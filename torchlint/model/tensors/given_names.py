@@ -21,6 +21,26 @@ class GivenNames(ForestFact):
         blocks = [tree.parent(row) for row in self._rows(tree.statement_of(node))]
         return any(all(tree.parent(tree.parent(item) or item) is block for item in made) for block in blocks)
 
+    def is_behind_branches(self, node: cst.Name) -> bool:
+        """Whether a name is given a parameter or what one of two branches makes, of a condition in the same block."""
+        tree = self._forest.tree
+        made = [item for item in self._forest.values.reaching.of(node) if item.kind is not BindingKind.PARAM]
+        row = tree.parent(tree.statement_of(node))
+        block = tree.parent(row) if row is not None else None
+        choices = {self._choice(tree.statement_of(item.node)) for item in made}
+        only = next(iter(choices)) if len(choices) == 1 else None
+        return only is not None and block is not None and tree.parent(only) is block
+
+    def _choice(self, statement: cst.CSTNode) -> cst.If | None:
+        """The condition in whose branch a statement is, the first one of several with ``elif``."""
+        tree = self._forest.tree
+        suite = tree.parent(tree.parent(statement) or statement)
+        above = tree.parent(suite) if isinstance(suite, cst.IndentedBlock) else None
+        above = tree.parent(above) if isinstance(above, cst.Else) else above
+        while isinstance(above, cst.If) and isinstance(outer := tree.parent(above), cst.If) and outer.orelse is above:
+            above = outer
+        return above if isinstance(above, cst.If) else None
+
     def _rows(self, statement: cst.CSTNode) -> list[cst.CSTNode]:
         """The row of a statement, and the conditions around it."""
         tree = self._forest.tree

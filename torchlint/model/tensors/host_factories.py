@@ -74,14 +74,14 @@ class HostFactories(ForestFact):
         given = [item.value for item in node.args if not item.star]
         numbers = self._forest.fact(Numbers)
         tensors = [item for item in given if not numbers.is_number(item) and not numbers.is_setting(item)]
-        if not given or len(given) < len(node.args) or not all(map(self._is_constant, tensors)):
+        if not given or len(given) < len(node.args) or not all(map(self.is_constant, tensors)):
             return None
         if tensors and isinstance(tensors[0], cst.Call):
             return NewTensor(self._forest.call(tensors[0], "torch.tensor"), False, True, hosted=True)
         by_torch = _DRAWING_AS.get(name.rpartition(".")[2], "")
         return NewTensor(self._forest.call(node, name), False, True, hosted=True, by_torch=by_torch)
 
-    def _is_constant(self, node: cst.BaseExpression) -> bool:
+    def is_constant(self, node: cst.BaseExpression) -> bool:
         """Whether ``node`` makes a tensor of written numbers on the host: ``torch.tensor([0.0])``."""
         if not isinstance(node, cst.Call) or has_device(node) or not node.args:
             return False
@@ -120,11 +120,20 @@ class HostFactories(ForestFact):
         if len(arguments) != 1:
             return len(arguments) > 1
         given = arguments[0].value
-        if isinstance(given, cst.Attribute) and given.attr.value == "shape":
-            return True
-        if isinstance(given, cst.Call) and isinstance(given.func, cst.Attribute) and given.func.attr.value == "size":
-            return True
-        return filled and not arguments[0].star and self._forest.fact(Numbers).is_number(given)
+        if self._is_shape(given) or not filled:
+            return self._is_shape(given)
+        return arguments[0].star == "*" or self._forest.fact(Numbers).is_number(given)
+
+    def _is_shape(self, node: cst.BaseExpression) -> bool:
+        """``x.shape``, ``x.size()``, and with more sizes: ``x.size() + (classes,)``; perhaps by a name."""
+        if isinstance(node, cst.Name):
+            given = self._forest.values.reaching.only(node)
+            return given is not None and not given.path and given.value is not None and self._is_shape(given.value)
+        if isinstance(node, cst.BinaryOperation):
+            return isinstance(node.operator, cst.Add) and (self._is_shape(node.left) or self._is_shape(node.right))
+        if isinstance(node, cst.Call):
+            return isinstance(node.func, cst.Attribute) and node.func.attr.value == "size"
+        return isinstance(node, cst.Attribute) and node.attr.value == "shape"
 
     def _counts(self, call: Call) -> bool:
         """Whether ``arange`` counts in whole steps from a whole number, which every device does alike."""

@@ -20,6 +20,7 @@ from torchlint.model.tensors.creation import (
     FILLING,
     JOINING,
     LEGACY,
+    OF_EINOPS,
     SAME_EVERYWHERE,
     WHOLE,
 )
@@ -40,8 +41,7 @@ from torchlint.model.tensors.returned_tensors import ReturnedTensors
 #: Methods that may move a tensor to another device.
 _MOVING = frozenset({"to", "cuda", "type", "type_as"})
 #: Functions that give another form of a tensor, and get no second one.
-_FORMS = WHOLE - {"repeat_interleave"}
-_OF_EINOPS = frozenset({"einops.rearrange", "einops.repeat"})
+_FORMS = (WHOLE - {"repeat_interleave"}) | {"nn.functional.pad"}
 #: Attributes and methods that give the size of a tensor, which is the same on any device.
 _SIZES = frozenset({"shape", "size", "numel", "dim", "ndim"})
 #: Functions of torch that give the data of an array, functions that give another form of an array or join several, and
@@ -79,8 +79,9 @@ class NewTensors(ForestFact):
 
     def _new(self, node: cst.BaseExpression, *, held: bool = False, filled: bool = False) -> NewTensor | None:
         if isinstance(node, cst.Name):
-            value = self._given(node, held=held)
-            made = None if value is None else self._new(value, held=True, filled=filled)
+            values = [self._given(node, held=held)] if self._forest.values.reaching.only(node) else self._chosen(node)
+            new = (self._new(value, held=True, filled=filled) for value in values if value is not None)
+            made = next(filter(None, new), None)
             return None if made is None else replace(made, named=True)
         if isinstance(node, cst.Subscript):
             return self._new(node.value, held=held, filled=filled) if selects(node) else self._rows_of_identity(node)
@@ -106,7 +107,7 @@ class NewTensors(ForestFact):
             return None if made is None else replace(made, hosted=True)  # the copy is not a leaf
         if name.startswith("torch."):
             return self._of_function(node, name, held, filled)
-        if name in _OF_EINOPS and node.args and not node.args[0].star:
+        if name in OF_EINOPS and node.args and not node.args[0].star:
             return self._new(node.args[0].value, held=held)
         if name.startswith("numpy."):
             return None
@@ -161,7 +162,7 @@ class NewTensors(ForestFact):
     def _computed(self, operands: Iterable[cst.BaseExpression], held: bool) -> NewTensor | None:
         """What an operation on each element makes of tensors and numbers, if all tensors are new."""
         others = [item for item in operands if not self._numbers.is_number(item)]
-        tensors = [item for item in others if not self._numbers.is_setting(item)]
+        tensors = [item for item in others if not self._numbers.is_setting(item) and not self._is_constant(item)]
         held = held or len(tensors) > 1
         new = [made for item in tensors if (made := self._new(item, held=held)) is not None]
         if not new or len(new) < len(tensors):
@@ -174,6 +175,11 @@ class NewTensors(ForestFact):
             hosted=len(others) > 1 or new[0].hosted,
             expanded=False,
         )
+
+    def _is_constant(self, node: cst.BaseExpression) -> bool:
+        """Whether ``node`` is a tensor of written numbers, perhaps by a name: of ``first = torch.tensor([0.0])``."""
+        given = self._given(node, held=True) if isinstance(node, cst.Name) else node
+        return given is not None and self._factories.is_constant(given)
 
     def _rows_of_identity(self, node: cst.Subscript) -> NewTensor | None:
         """``torch.eye(classes)[labels]``: rows in which one element is set."""
@@ -194,10 +200,10 @@ class NewTensors(ForestFact):
         if isinstance(node, (cst.BinaryOperation, cst.Comparison)):
             arrays = [item for item in operands(node) if not self._numbers.is_number(item)]
             return self._of_array(arrays[0]) if len(arrays) == 1 else None
-        if isinstance(node, cst.List) and len(node.elements) == 1:  # `torch.LongTensor([range(n)])`
+        if isinstance(node, cst.List) and len(node.elements) == 1:  # `torch.LongTensor([[range(n)]])`
             only = node.elements[0].value
             is_range = isinstance(only, cst.Call) and self._forest.name_of(only.func) == "builtins.range"
-            return self._of_array(only) if is_range else None
+            return self._of_array(only) if is_range or isinstance(only, cst.List) else None
         if isinstance(node, cst.ListComp):  # `np.concatenate([... for i in range(count)])`
             counted = self._lists.range_of(node) or self._lists.joined(node)
             return None if counted is None else self._of_array(counted)
@@ -248,6 +254,16 @@ class NewTensors(ForestFact):
         if value is None and (held or self._names.is_beside(node)):
             value = self._only_use_of(node, given)
         return value
+
+    def _chosen(self, node: cst.Name) -> list[cst.BaseExpression | None]:
+        """What a branch gives a name that is used at ``node`` alone, in place of a parameter or in the other branch.
+
+        ``if noise is None: noise = torch.randn(size)``, then ``noise = noise.to(x.device)``.
+        """
+        made = [item for item in self._forest.values.reaching.of(node) if item.kind is BindingKind.ASSIGN]
+        if not self._names.is_behind_branches(node):
+            return []
+        return [self._only_use_of(node, item) for item in made]
 
     def _held_by(self, node: cst.Name, given: Binding) -> cst.BaseExpression | None:
         """What a name was given for no other purpose than to move it, in the same block or under a condition.

@@ -15,7 +15,7 @@ from torchlint.model.semantics.reaching import MANY
 from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.parameters import parameters_of
 from torchlint.model.syntax.scopes import Binding, unpacked
-from torchlint.model.tensors.creation import COMPUTING, READING, SAME_EVERYWHERE, WHOLE
+from torchlint.model.tensors.creation import COMPUTING, OF_EINOPS, READING, SAME_EVERYWHERE, WHOLE
 from torchlint.model.tensors.generated_lists import GeneratedLists
 from torchlint.model.tensors.host_factories import (
     HostFactories,
@@ -214,6 +214,8 @@ class ReturnedTensors(ForestFact):
             of_numpy = name.startswith("numpy.")
             created = self._factories.of_array(node, name) if of_numpy else self._factories.of(node, name)
             return created if created is not None else self._of_library(name, passed, given)
+        if name in OF_EINOPS and passed:
+            return self._made(passed[0], given)
         if name:
             return None
         made = self._made(node.func.value, given) if isinstance(node.func, cst.Attribute) else None
