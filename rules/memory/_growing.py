@@ -128,6 +128,8 @@ class Growing:
         if isinstance(loop.node, cst.While):
             return True
         node = loop.node.iter
+        while isinstance(node, (cst.GeneratorExp, cst.ListComp)):
+            node = node.for_in.iter  # `for row in (item for item in rows if key in item):`
         if self._module.value(node).kind is Kind.MODULE or loop.over.kind is Kind.MODULE:
             return False
         if isinstance(node, (cst.List, cst.Tuple)) or self._calls_target(loop.node):

@@ -39,6 +39,7 @@ class Blends:
         self._scaled: set[str] = set()  # what ``mul_`` has multiplied
         self._sums: dict[str, list[tuple[cst.BaseExpression, cst.BaseExpression]]] = {}
         self._differences: dict[str, cst.BinaryOperation] = {}
+        self._weights: dict[str, cst.BaseExpression] = {}  # of differences that are multiplied in place
 
     def first(self, body: cst.CSTNode) -> Blend | None:
         """The first blend in ``body``."""
@@ -83,6 +84,9 @@ class Blends:
         if name is not None:
             return self._by_out(statement, call) if name == "torch.add" else None
         method, owner = func.attr.value, func.value
+        if method == "mul_" and isinstance(owner, cst.Name) and owner.value in self._differences:
+            self._weights[owner.value] = call.args[0].value
+            return None
         if method == "mul_" and self.is_item(owner):
             self._scaled.add(self._key(owner))
             return None
@@ -159,6 +163,9 @@ class Blends:
     def _by_augmented(self, statement: cst.AugAssign) -> Blend | None:
         """``e *= d`` and then ``e += (1 - d) * p``; ``e -= (1 - d) * (e - p)``."""
         target = statement.target
+        is_scaled = isinstance(statement.operator, cst.MultiplyAssign)
+        if is_scaled and isinstance(target, cst.Name) and target.value in self._differences:
+            self._weights[target.value] = statement.value
         if not self.is_item(target):
             return None
         if isinstance(statement.operator, cst.MultiplyAssign):
@@ -218,9 +225,7 @@ class Blends:
         self, statement: cst.CSTNode, average: cst.BaseExpression, value: cst.BaseExpression
     ) -> Blend | None:
         """``e.sub_((1 - d) * (e - p))``, ``e += (1 - d) * (p - e)``, also of a difference that has a name."""
-        if not isinstance(value, cst.BinaryOperation) or not isinstance(value.operator, cst.Multiply):
-            return None
-        for weight, factor in ((value.left, value.right), (value.right, value.left)):
+        for weight, factor in self._products(value):
             inner = self._differences.get(factor.value, factor) if isinstance(factor, cst.Name) else factor
             if not isinstance(inner, cst.BinaryOperation) or not isinstance(inner.operator, cst.Subtract):
                 continue
@@ -229,6 +234,14 @@ class Blends:
             if len(others) == 1 and self._is_pair(average, others[0]):
                 return Blend(statement, average, others[0], weight)
         return None
+
+    def _products(self, node: cst.BaseExpression) -> list[tuple[cst.BaseExpression, cst.BaseExpression]]:
+        """The two factors of a product, in both orders; of ``d``, behind ``d = e - p`` and ``d *= w``, ``w`` and ``d``."""
+        if isinstance(node, cst.Name) and node.value in self._weights:
+            return [(self._weights[node.value], node)]
+        if not isinstance(node, cst.BinaryOperation) or not isinstance(node.operator, cst.Multiply):
+            return []
+        return [(node.left, node.right), (node.right, node.left)]
 
     def _weighted(self, node: cst.BaseExpression) -> tuple[cst.BaseExpression, cst.BaseExpression] | None:
         """The weight and the tensor of a product."""
