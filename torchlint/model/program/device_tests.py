@@ -31,8 +31,8 @@ def asks_for_device(forest: Forest, test: cst.BaseExpression) -> bool:
 
 
 def _asks(forest: Forest, test: cst.BaseExpression) -> bool:
-    names = forest.tree.names_in(test)
-    if "is_cuda" not in names and not all(map(_WORDS.fullmatch, names)):
+    asks_tensor = any(part.attr.value == "is_cuda" for part in forest.tree.inside(test, cst.Attribute))
+    if not asks_tensor and not all(map(_WORDS.fullmatch, forest.tree.names_in(test))):
         return False  # without its text, whose place costs more to find out
     text = _OF_TENSOR.sub("is_cuda", forest.code(test))
     words = re.findall(r"[A-Za-z_]\w*", text)
