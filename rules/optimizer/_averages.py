@@ -22,7 +22,7 @@ from ._average_words import NAMES, PARAMETERS
 from ._blends import Blend, Blends
 
 #: Methods that a training step calls once.
-_UPDATES = frozenset({"update", "step", "update_target", "update_ema", "optimizer_step"})
+_UPDATES = frozenset({"update", "step", "update_target", "update_ema", "optimizer_step", "on_train_batch_end"})
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,7 +135,7 @@ class Averages:
             method is not None
             and self._tree.class_of(method) is not None
             and method.name.value in _UPDATES
-            and self._module.fact(StepPlaces).always(call, method)
+            and self._module.fact(StepPlaces).usually(call, method)
             and not self._module.fact(Dispatch).callers(method)
         )
 

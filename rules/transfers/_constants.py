@@ -91,6 +91,8 @@ class ConstantUploads:
         repeated = self._module.fact(StepPlaces).per_batch(node)
         if repeated is None or self._is_compiled(node) or any(map(self._is_default, repeated.calls)):
             return None
+        if self._module.fact(SeldomTaken).contradicts(node, repeated.calls):
+            return None
         return Upload(node, factory, data, repeated, named)
 
     def _data(self, factory: cst.Call) -> cst.BaseExpression | None:

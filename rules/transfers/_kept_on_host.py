@@ -15,7 +15,7 @@ from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.calls import changes_in_place
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import dotted_name, is_attribute_of_self, last_part
-from torchlint.model.syntax.literals import asked_for_none, is_none
+from torchlint.model.syntax.literals import is_none
 from torchlint.model.syntax.nodes import HANDLERS
 from torchlint.model.syntax.scopes import Binding
 from torchlint.model.tensors.creation import WHOLE
@@ -27,6 +27,7 @@ from torchlint.model.training.step_places import StepPlace, StepPlaces
 
 from ._host_tensors import HostTensors
 from ._repetition import keeps_result
+from ._seldom import asks_for_attributes
 
 #: Attributes of a tensor that are another form of it.
 _FORMS = frozenset({"data", "T", "mT"})
@@ -225,25 +226,7 @@ class KeptOnHost:
 
     def _is_of_settings(self, test: cst.BaseExpression) -> bool:
         """Whether a condition is the same for an object: on attributes that the constructor sets, or on the device."""
-        if asks_for_device(self._module, test):
-            return True
-        parts = list(self._tree.nodes_in(test))
-        attributes = [node for node in parts if isinstance(node, cst.Attribute)]
-        names = {node.value for node in parts if isinstance(node, cst.Name)}
-        names -= {"None", "True", "False", *(node.attr.value for node in attributes)}
-        stored = self._module.fact(Stores).attributes
-        is_asked_for = asked_for_none(test, cst.IsNot) is not None  # `if self.net.encoder is not None:`
-        return (
-            names == {"self"}
-            and not self._tree.calls_in(test)
-            and all(is_asked_for or dotted_name(node) == f"self.{node.attr.value}" for node in attributes)
-            and all(
-                self._module.fact(Purposes).is_in_constructor(place)
-                for node in attributes
-                for held, _, place in stored.get(node.attr.value, ())
-                if dotted_name(held) == "self" or not is_attribute_of_self(node)
-            )
-        )
+        return asks_for_device(self._module, test) or asks_for_attributes(self._module, test)
 
     def _is_assigned_to_object(self, call: cst.Call) -> bool:
         """``self.grid = self.grid.to(device)``: copied once."""

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
 from torchlint.model.module import Module
 from torchlint.model.program.dispatch import Dispatch
-from torchlint.model.syntax.climbing import climb
+from torchlint.model.program.stores import Stores
+from torchlint.model.syntax.climbing import climb, nearest
 from torchlint.model.syntax.conditions import conjuncts
-from torchlint.model.syntax.dotted import dotted_name, last_name, last_part
-from torchlint.model.syntax.literals import is_none
+from torchlint.model.syntax.dotted import dotted_name, is_attribute_of_self, last_name, last_part
+from torchlint.model.syntax.literals import asked_for_none, is_none
 from torchlint.model.syntax.nodes import HANDLERS
 from torchlint.model.training.purpose import Purposes
 
@@ -85,11 +87,53 @@ class SeldomTaken:
         return _SELDOM.search(text) is not None
 
     def _asks_for_settings(self, test: cst.BaseExpression) -> bool:
-        """Whether a condition depends on settings of the program alone: ``args.weight > 0``."""
+        """Whether a condition depends on settings of the program or the object alone: ``args.weight > 0``.
+
+        A constructor is seen to set the attributes of an object, not to a number by default, as one of which the test
+        is true, and nothing counts in them: ``self.seen += 1``.
+        """
+        if asks_for_attributes(self._module, test):
+            asked = {node.attr.value for node in self._tree.inside(test, cst.Attribute)}
+            uses = [use for name in asked for use in self._tree.attributes_named(name)]
+            counts = any(isinstance(self._tree.parent(use), cst.AugAssign) for use in uses)
+            stored = self._module.fact(Stores).attributes
+            return not counts and asked <= stored.keys() and not any(self._is_on(name, test) for name in asked)
         names = self._tree.inside(test, cst.Name)
         members = {node.attr for node in self._tree.nodes_in(test) if isinstance(node, cst.Attribute)}
         roots = [node.value for node in names if node not in members]
         return bool(roots) and all(map(OPTIONS.fullmatch, roots))
+
+    def _is_on(self, name: str, test: cst.BaseExpression) -> bool:
+        """Whether an attribute is a positive number by default: ``conf.get("weight", 1.0)``, ``weight=1.0``."""
+        owner = nearest(self._tree, test, cst.ClassDef)
+        lineage = [] if owner is None else self._module.definitions.lineage(owner)
+        for _, value, place in self._module.fact(Stores).attributes[name]:
+            if nearest(self._tree, place, cst.ClassDef) not in lineage:
+                continue
+            if isinstance(value, cst.Call) and len(value.args) > 1 and isinstance(value.args[0].value, cst.SimpleString):
+                value = value.args[1].value
+            param = self._module.names.parameter(value) if isinstance(value, cst.Name) else None
+            default = value if param is None else param.default
+            constant = None if default is None else self._module.value(default).constant
+            if isinstance(constant, (int, float)) and constant > 0:
+                return True
+        return False
+
+    def contradicts(self, node: cst.Call, calls: Sequence[cst.Call]) -> bool:
+        """Whether ``node`` is in the `else` of a condition that calls which lead to it are under."""
+        denied = {self._module.code(item.test) for item, child in self._conditions(node) if child is item.orelse}
+        return bool(denied) and any(
+            child is not item.orelse and self._module.code(item.test) in denied
+            for call in calls
+            for item, child in self._conditions(call)
+        )
+
+    def _conditions(self, node: cst.CSTNode) -> Iterator[tuple[cst.If | cst.IfExp, cst.CSTNode]]:
+        for above, child in climb(self._tree, node):
+            if isinstance(above, (cst.If, cst.IfExp)) and child is not above.test:
+                yield above, child
+            if isinstance(above, cst.FunctionDef):
+                return
 
     def _is_without_arguments(self, branch: cst.If | cst.IfExp) -> bool:
         """Whether the `else` of ``if targets is not None:`` runs where a call passes no targets, such as inference."""
@@ -125,6 +169,28 @@ class SeldomTaken:
             ):
                 return True
         return False
+
+
+def asks_for_attributes(module: Module, test: cst.BaseExpression) -> bool:
+    """Whether a condition is the same whenever an object asks for it: on attributes that only constructors set."""
+    tree = module.tree
+    parts = list(tree.nodes_in(test))
+    attributes = [node for node in parts if isinstance(node, cst.Attribute)]
+    names = {node.value for node in parts if isinstance(node, cst.Name)}
+    names -= {"None", "True", "False", *(node.attr.value for node in attributes)}
+    stored = module.fact(Stores).attributes
+    is_asked_for = asked_for_none(test, cst.IsNot) is not None  # `if self.net.encoder is not None:`
+    return (
+        names == {"self"}
+        and not tree.calls_in(test)
+        and all(is_asked_for or dotted_name(node) == f"self.{node.attr.value}" for node in attributes)
+        and all(
+            module.fact(Purposes).is_in_constructor(place)
+            for node in attributes
+            for held, _, place in stored.get(node.attr.value, ())
+            if dotted_name(held) == "self" or not is_attribute_of_self(node)
+        )
+    )
 
 
 def _asks_whether_empty(test: cst.BaseExpression) -> bool:

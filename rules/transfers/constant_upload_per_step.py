@@ -30,7 +30,8 @@ class ConstantUploadPerStep(Rule):
     such (`kinds += [0] * self.length`), the root of the last size of a tensor (`x.shape[-1] ** 0.5`), and what a
     function computes from such numbers with NumPy alone. What a constructor is given counts as data, not as a size, if
     the tensor is not filled later. The `else` of `if self.training and ...:` counts, too: evaluation takes it at every
-    batch.
+    batch. So does that of a setting, such as `if self.style_weight > 0:` of an attribute that only constructors set and
+    that is not a positive number by default: a whole run takes it.
 
     Not reported are values that differ between calls, tensors that are kept after the first call (`if self.grid is
     None:`) or only made if the caller gives none (`if grid is None: grid = self.make_grid(x)`), functions with a cache,
