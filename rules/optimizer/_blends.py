@@ -236,7 +236,7 @@ class Blends:
         return None
 
     def _products(self, node: cst.BaseExpression) -> list[tuple[cst.BaseExpression, cst.BaseExpression]]:
-        """The two factors of a product, in both orders; of ``d``, behind ``d = e - p`` and ``d *= w``, ``w`` and ``d``."""
+        """The two factors of a product, in both orders: also of ``d``, behind ``d = e - p`` and ``d *= w``."""
         if isinstance(node, cst.Name) and node.value in self._weights:
             return [(self._weights[node.value], node)]
         if not isinstance(node, cst.BinaryOperation) or not isinstance(node.operator, cst.Multiply):

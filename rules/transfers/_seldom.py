@@ -110,10 +110,12 @@ class SeldomTaken:
         for _, value, place in self._module.fact(Stores).attributes[name]:
             if nearest(self._tree, place, cst.ClassDef) not in lineage:
                 continue
-            if isinstance(value, cst.Call) and len(value.args) > 1 and isinstance(value.args[0].value, cst.SimpleString):
-                value = value.args[1].value
-            param = self._module.names.parameter(value) if isinstance(value, cst.Name) else None
-            default = value if param is None else param.default
+            args = value.args if isinstance(value, cst.Call) else ()
+            if len(args) > 1 and isinstance(args[0].value, cst.SimpleString):
+                default: cst.BaseExpression | None = args[1].value
+            else:
+                param = self._module.names.parameter(value) if isinstance(value, cst.Name) else None
+                default = value if param is None else param.default
             constant = None if default is None else self._module.value(default).constant
             if isinstance(constant, (int, float)) and constant > 0:
                 return True
