@@ -18,7 +18,7 @@ from torchlint.model.tensors.writes import Writes
 from torchlint.rule import Applicability, Fix
 
 from ._constant_values import ConstantValues
-from ._constants import Upload
+from ._constants import NEW_TENSOR, Upload
 from ._known_devices import is_known_device
 
 #: Functions and methods that put what they are given into an object or container.
@@ -28,6 +28,11 @@ _KEEPING = ADDING | {"register_buffer", "setattr"}
 def fix_of(module: Module, upload: Upload) -> Fix | None:
     """What makes a number on the device, or keeps a list as a buffer."""
     return None if upload.is_named else _fill(module, upload) or _register(module, upload)
+
+
+def _is_new(factory: cst.Call) -> bool:
+    """Whether it is ``x.new_tensor(...)``, which the constructor of a network has no ``x`` for."""
+    return called_name(factory) == NEW_TENSOR
 
 
 # -- numbers
@@ -43,11 +48,12 @@ def _fill(module: Module, upload: Upload) -> Fix | None:
         shape, data = "(1,)", data.elements[0].value
     if not module.fact(ConstantValues).is_python_number(data) or not isinstance(factory.func, cst.Attribute):
         return None
-    if module.name_of(factory.func) not in ("torch.tensor", "torch.as_tensor"):
+    is_new = _is_new(factory)
+    if not is_new and module.name_of(factory.func) not in ("torch.tensor", "torch.as_tensor"):
         return None
-    if _fills_float(module) and not isinstance(data, cst.Float) and keyword(factory, "dtype") is None:
+    if not is_new and _fills_float(module) and not isinstance(data, cst.Float) and keyword(factory, "dtype") is None:
         return None
-    changes = edits.replace(module, factory.func.attr, "full")
+    changes = edits.replace(module, factory.func.attr, "new_full" if is_new else "full")
     changes += edits.replace(module, upload.data, f"{shape}, {module.code(data)}")
     caution = ""
     if upload.node is not factory:
@@ -63,7 +69,7 @@ def _fill(module: Module, upload: Upload) -> Fix | None:
         if given is not None and upload.node.args[0].keyword is None and not is_known_device(module, given):
             caution = f"it raises if `{device}` is a dtype or a tensor" if device == module.code(given) else ""
     return Fix(
-        "fill the tensor on the device with `torch.full`",
+        f"fill the tensor on the device with `{'new_full' if is_new else 'torch.full'}`",
         changes,
         Applicability.UNSAFE if caution else Applicability.SAFE,
         caution,
@@ -99,7 +105,7 @@ def _register(module: Module, upload: Upload) -> Fix | None:
     """A buffer that the constructor makes: ``self.register_buffer("mean", torch.tensor(...), persistent=False)``."""
     statement = module.tree.statement_of(upload.node)
     owner = module.tree.class_of(module.function_of(upload.node) or statement)
-    if owner is None or upload.repeated.is_loop or not isinstance(statement, cst.Assign):
+    if owner is None or upload.repeated.is_loop or not isinstance(statement, cst.Assign) or _is_new(upload.factory):
         return None
     name = _target(statement)
     constructor = _constructor(module, owner)

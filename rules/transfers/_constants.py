@@ -16,7 +16,7 @@ from torchlint.model.semantics.value import Device
 from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.calls import changes_in_place, keyword
 from torchlint.model.syntax.climbing import climb
-from torchlint.model.syntax.dotted import dotted_name, index_of, last_part
+from torchlint.model.syntax.dotted import called_name, dotted_name, index_of, last_part
 from torchlint.model.syntax.literals import is_none
 from torchlint.model.tensors.new_tensors import NewTensors
 from torchlint.model.tensors.placement import Placement
@@ -26,8 +26,11 @@ from ._chosen_types import calls_of_types, type_of
 from ._constant_values import ConstantValues, is_changed_at
 from ._indirect import IndirectMoves
 from ._seldom import SeldomTaken
+from ._tensor_targets import TensorTargets
 from ._widths import Widths
 
+#: ``x.<name>(data)`` that makes a tensor of a list or of a number, where ``x`` is.
+NEW_TENSOR = "new_tensor"
 #: ``torch.<name>(data)`` that makes a tensor of a list or of a number ...
 _OF_DATA = ("torch.tensor", "torch.as_tensor", "torch.asarray", "torch.from_numpy")
 #: ... and those that make one of a list only; of a number, they make a tensor of that size.
@@ -69,6 +72,7 @@ class ConstantUploads:
         """The constants that the code of a file uploads at every step or call of a network, in order."""
         calls = [call.node for call in self._module.own_calls(*_OF_DATA, *_OF_LISTS, *_OF_CUDA)]
         calls += filter(self._is_of_cuda, calls_of_types(self._module))
+        calls += [call.node for call in self._module.own_methods(NEW_TENSOR)]
         return [found for call in dict.fromkeys(calls) if (found := self._upload(call))]
 
     def _is_of_cuda(self, call: cst.Call) -> bool:
@@ -100,7 +104,7 @@ class ConstantUploads:
         if not factory.args or factory.args[0].keyword is not None or any(item.star for item in factory.args):
             return None
         data = factory.args[0].value
-        if self._module.name_of(factory.func) in _OF_DATA:
+        if self._module.name_of(factory.func) in _OF_DATA or called_name(factory) == NEW_TENSOR:
             return data
         if any(item.keyword is None for item in factory.args[1:]):
             return None
@@ -138,6 +142,8 @@ class ConstantUploads:
         device = keyword(made, "device") if isinstance(made, cst.Call) else None
         if isinstance(made, cst.Call) and (device is not None or self._is_of_cuda(made)):
             return made if device is None or self._may_be_gpu(device) else None
+        if isinstance(made, cst.Call) and isinstance(made.func, cst.Attribute) and called_name(made) == NEW_TENSOR:
+            return None if self._module.fact(TensorTargets).is_on_host(made.func.value) else made
         for above, child in climb(self._tree, made):
             if isinstance(above, cst.Call) and above.func is child:
                 assert isinstance(child, cst.Attribute)

@@ -84,7 +84,24 @@ class SeldomTaken:
             if _asks_whether_empty(test):
                 return False
             return re.search(r"> ?0\b|!= ?0\b|\blen\(|any\(|is not None|numel|\.sum\(|\bin\b|hasattr", text) is not None
-        return _SELDOM.search(text) is not None
+        return _SELDOM.search(text) is not None and not self._asks_for_items(test)
+
+    def _asks_for_items(self, test: cst.BaseExpression) -> bool:
+        """Whether a condition asks whether the constructor is given a list of something: ``len(self.names) > 0``."""
+        call = test.left if isinstance(test, cst.Comparison) and len(test.comparisons) == 1 else None
+        if not isinstance(test, cst.Comparison) or not isinstance(call, cst.Call) or len(call.args) != 1:
+            return False
+        items = call.args[0].value
+        is_asked = isinstance(test.comparisons[0].operator, (cst.GreaterThan, cst.NotEqual))
+        if not is_asked or self._module.name_of(call.func) != "builtins.len" or not is_attribute_of_self(items):
+            return False
+        stores, is_in_constructor = self._module.fact(Stores), self._module.fact(Purposes).is_in_constructor
+        filled = stores.containers.get(items.attr.value, ())
+        return (
+            items.attr.value in stores.attributes
+            and asks_for_attributes(self._module, items)
+            and all(is_in_constructor(place) for _, _, place in filled)
+        )
 
     def _asks_for_settings(self, test: cst.BaseExpression) -> bool:
         """Whether a condition depends on settings of the program or the object alone: ``args.weight > 0``.

@@ -40,7 +40,7 @@ _KNOWN = frozenset(
 _PART = re.compile(r"[,()\[\]{}]")
 _LITERAL = r"(?:[-\[(\d.]|(?:float|math|np|numpy|torch|True|False|list|tuple|range)\b)"
 #: What follows a name to which a literal or a size is assigned.
-_SET = re.compile(rf"\b[^=\n]{{0,40}}=\s*((?:{_LITERAL}|[\w.]+\.(?:shape|size)\b)[^\n]*)")
+_SET = re.compile(rf"\b[^=\n]{{0,40}}=\s*((?:{_LITERAL}|[\w.]+\.(?:shape|size)\b|{_OF_OPTIONS.pattern})[^\n]*)")
 _EMPTY = re.compile(r"\[\]|\(\)|list\(\)")
 #: The beginning of a line that binds a name.
 _BOUND = re.compile(r"[ \t]*(\w+) *=(?!=)")
@@ -65,14 +65,15 @@ def _is_factory(text: str, at: int) -> bool:
     if text[at] != "t":
         return True
     beginning = _BEGINNING.search(text[max(0, at - 4) : at])
-    return beginning is None or beginning[0] in ("", "as_")
+    return beginning is None or beginning[0] in ("", "as_", "new_")
 
 
 def _is_uploaded(text: str, start: int) -> bool:
     end = closing_bracket(text, start, _ARGUMENTS)
     given = text[start : start + _ARGUMENTS if end is None else end]
     of_cuda = "cuda." in text[max(0, start - _TYPE) : start] or _chooses_type(text)
-    moved = of_cuda or "device" in given or (end is not None and _MOVED.match(text, end + 1) is not None)
+    is_there = text.endswith(".new_tensor(", 0, start)
+    moved = of_cuda or is_there or "device" in given or (end is not None and _MOVED.match(text, end + 1) is not None)
     data = _split(given)[0]
     is_copied = moved or _is_moved_later(text, start)
     return is_copied and (_may_be_constant(text, data) or _may_be_given_constant(text, start, data.strip()))

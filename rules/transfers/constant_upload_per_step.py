@@ -20,7 +20,8 @@ class ConstantUploadPerStep(Rule):
     ## What it does
     Flags `torch.tensor(...)`, `torch.as_tensor(...)`, `torch.from_numpy(np.array(...))`, `torch.Tensor([...])` and its
     typed variants of numbers that never change, where the result is made with `device=` or moved by `.to(device)`,
-    `.to(x)`, `.cuda()` or `.type_as(x)`, also under a name, and `torch.cuda.FloatTensor([...])`, also as the type
+    `.to(x)`, `.cuda()` or `.type_as(x)`, also under a name, `x.new_tensor(...)` of an `x` that is not known to be on the
+    host, and `torch.cuda.FloatTensor([...])`, also as the type
     `torch.cuda.FloatTensor if x.is_cuda else torch.FloatTensor`: in the `forward` of a network or criterion, the `step`
     of an optimizer, a `__call__` that returns what a network gives, a loop that trains or runs a network, also in a
     function, as a solver of a diffusion model does, or in a function that these call.
@@ -62,7 +63,8 @@ class ConstantUploadPerStep(Rule):
     def forward(self, x):
         return self.backbone(x - self.mean)
     ```
-    A scalar can be filled on the device: `torch.full((), 0.0, device=x.device)` launches a kernel and copies nothing.
+    A scalar can be filled on the device: `torch.full((), 0.0, device=x.device)`, or `x.new_full((), 0.0)`, launches a
+    kernel and copies nothing.
     In a loop, create the tensor before the loop.
 
     ## Fix safety
@@ -86,7 +88,7 @@ class ConstantUploadPerStep(Rule):
     words = (
         ("torch", "import *"),
         ("tensor(", "Tensor(", "asarray(", "from_numpy("),
-        ("device", ".cuda(", ".to(", ".type_as(", "cuda."),
+        ("device", ".cuda(", ".to(", ".type_as(", "cuda.", ".new_tensor("),
     )
     project_words = ((*PER_BATCH, "def __call__("),)
     demo = ("GPU",)
