@@ -139,11 +139,8 @@ class ConstantUploads:
 
     def _copying(self, made: cst.BaseExpression) -> cst.Call | None:
         """The call that copies what ``made`` gives: a factory itself with ``device=``, or a move of its result."""
-        device = keyword(made, "device") if isinstance(made, cst.Call) else None
-        if isinstance(made, cst.Call) and (device is not None or self._is_of_cuda(made)):
-            return made if device is None or self._may_be_gpu(device) else None
-        if isinstance(made, cst.Call) and isinstance(made.func, cst.Attribute) and called_name(made) == NEW_TENSOR:
-            return None if self._module.fact(TensorTargets).is_on_host(made.func.value) else made
+        if isinstance(made, cst.Call) and self._is_placed(made):
+            return made if self._is_made_there(made) else None
         for above, child in climb(self._tree, made):
             if isinstance(above, cst.Call) and above.func is child:
                 assert isinstance(child, cst.Attribute)
@@ -165,6 +162,17 @@ class ConstantUploads:
             ):
                 return None
         return None
+
+    def _is_placed(self, made: cst.Call) -> bool:
+        """Whether a factory itself decides where its tensor is."""
+        return keyword(made, "device") is not None or self._is_of_cuda(made) or called_name(made) == NEW_TENSOR
+
+    def _is_made_there(self, made: cst.Call) -> bool:
+        """Whether such a factory may make its tensor on a GPU."""
+        device = keyword(made, "device")
+        if device is None and isinstance(made.func, cst.Attribute) and called_name(made) == NEW_TENSOR:
+            return not self._module.fact(TensorTargets).is_on_host(made.func.value)
+        return device is None or self._may_be_gpu(device)
 
     def _is_copied_later(self, factory: cst.Call) -> bool:
         """Whether a statement gives a name what ``factory`` makes, and a later one moves that under its name.
