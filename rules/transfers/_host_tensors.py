@@ -14,13 +14,13 @@ from torchlint.model.syntax.calls import keyword
 from torchlint.model.syntax.climbing import nearest
 from torchlint.model.syntax.dotted import dotted_name, is_attribute_of_self
 from torchlint.model.syntax.scopes import Binding, unpacked
-from torchlint.model.tensors.creation import FACTORIES, LEGACY
+from torchlint.model.tensors.creation import FACTORIES, LEGACY, OF_EINOPS
 from torchlint.model.tensors.host_factories import HostFactories
 
 #: Functions of torch that make a tensor on the host, unless they are given a device.
 _CREATING = FACTORIES | LEGACY | {"tensor", "from_numpy"}
-#: ... and those that join several.
-_JOINING = frozenset(f"torch.{name}" for name in ("cat", "concat", "concatenate", "stack", "hstack", "vstack"))
+#: Functions of torch that give several tensors.
+_SEVERAL = frozenset(f"torch.{name}" for name in ("meshgrid", "broadcast_tensors", "chunk", "split", "unbind"))
 #: Attributes of a tensor that are another form or a part of it.
 _FORMS = frozenset({"data", "T", "mT", "real", "imag"})
 #: Methods that may move a tensor, or give none.
@@ -53,6 +53,10 @@ class HostTensors(ForestFact):
             return bool(stored) and all(self.is_on_host(item) for item in stored)
         if isinstance(node, cst.Subscript):
             return self.is_on_host(node.value)
+        if isinstance(node, (cst.List, cst.Tuple)):
+            return self._are_on_host([item.value for item in node.elements])
+        if isinstance(node, (cst.ListComp, cst.GeneratorExp)):
+            return self.is_on_host(node.elt)
         if isinstance(node, cst.UnaryOperation):
             return self.is_on_host(node.expression)
         if isinstance(node, cst.BinaryOperation):
@@ -84,8 +88,10 @@ class HostTensors(ForestFact):
             return self.is_on_host(binding.value)
         if (given := unpacked(binding.value, binding.path)) is not None:
             return self.is_on_host(given)
-        returned = self._returned_by(binding.value) if isinstance(binding.value, cst.Call) else []
-        parts = [unpacked(item, binding.path) for item in returned]
+        call = binding.value if isinstance(binding.value, cst.Call) else None
+        if call is not None and self._forest.name_of(call.func) in _SEVERAL:
+            return self.is_on_host(call)
+        parts = [unpacked(item, binding.path) for item in self._returned_by(call)] if call is not None else []
         return bool(parts) and all(self.is_on_host(part) for part in parts)
 
     def is_of_plain_object(self, node: cst.BaseExpression) -> bool:
@@ -114,14 +120,12 @@ class HostTensors(ForestFact):
         if name == "torch.autograd.Variable" or (name in PARAMETER and self.is_of_plain_object(node)):
             return bool(given) and self.is_on_host(given[0])
         if name is not None:
+            if name in OF_EINOPS:
+                return bool(given) and self.is_on_host(given[0])
             if not name.startswith("torch.") or name.count(".") != 1:
                 return False
             if name == "torch.load":
                 return named_device(self._forest.value(keyword(node, "map_location"))) is Device.CPU
-            if name in _JOINING and given and isinstance(given[0], (cst.List, cst.Tuple)):
-                return self._are_on_host([item.value for item in given[0].elements])
-            if name in _JOINING and given and isinstance(given[0], cst.ListComp):
-                return self.is_on_host(given[0].elt)
             return name[6:] in _CREATING or self._are_on_host(given)
         if self._forest.definitions.called(node, self._forest.values):
             returned = self._returned_by(node)

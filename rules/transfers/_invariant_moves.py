@@ -25,6 +25,7 @@ from ._kept_on_host import KeptOnHost
 from ._module_uses import ModuleUses
 from ._repeat_words import RUNNING
 from ._repeated_modules import LOADING, RepeatedModules
+from ._schedules import Schedules
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +38,7 @@ class InvariantMove:
     statement: (
         cst.Expr | cst.Assign | None
     )  #: the statement that only moves a module, which may be in front of the loop
+    is_indexed: bool = False  #: whether it moves numbers of the tensor that an index selects
     is_plain: bool = False  #: whether nothing that the loop does may move the module or replace its parts
 
 
@@ -81,7 +83,8 @@ class InvariantMoves:
         repeated = self._kept.repeating(call, moved)
         if repeated is None or (move is None and not self._module.fact(IndirectMoves).goes_to_tensor(call)):
             return None
-        return InvariantMove(call, repeated.step, False, None)
+        is_indexed = self._module.fact(Schedules).indexed(moved) is not None
+        return InvariantMove(call, repeated.step, False, None, is_indexed)
 
     def _in_loop(self, move: Move) -> InvariantMove | None:
         """A move in a loop of what is the same at every iteration."""
@@ -100,7 +103,7 @@ class InvariantMoves:
                 return None
             statement = self._statement(move, loop)
             is_plain = statement is not None and self._module.fact(ModuleUses).are_plain(move, loop)
-            return InvariantMove(move.call, loop, True, statement, is_plain)
+            return InvariantMove(move.call, loop, True, statement, is_plain=is_plain)
         if value.kind is not Kind.TENSOR or not value.sure or value.role is Role.BATCH:
             return None
         if not self._module.fact(Invariance).is_invariant(move.source, loop) or not self._module.fact(

@@ -18,7 +18,7 @@ from torchlint.model.syntax.dotted import dotted_name, is_attribute_of_self, las
 from torchlint.model.syntax.literals import is_none
 from torchlint.model.syntax.nodes import HANDLERS
 from torchlint.model.syntax.scopes import Binding
-from torchlint.model.tensors.creation import WHOLE
+from torchlint.model.tensors.creation import OF_EINOPS, WHOLE
 from torchlint.model.tensors.host_factories import HostFactories
 from torchlint.model.tensors.placement import Placement
 from torchlint.model.training.data_flow import DataFlow
@@ -27,6 +27,7 @@ from torchlint.model.training.step_places import StepPlace, StepPlaces
 
 from ._host_tensors import HostTensors
 from ._repetition import keeps_result
+from ._schedules import Schedules
 from ._seldom import asks_for_attributes
 
 #: Attributes of a tensor that are another form of it.
@@ -47,12 +48,12 @@ class KeptOnHost:
         """What runs ``call`` once per batch, if it moves a tensor that stays on the host all the time.
 
         A network's ``forward``, or a method that each step calls, moves an attribute that only the constructor sets,
-        or a variable of the file that is set once.
+        or numbers of one, or a variable of the file that is set once.
         """
         function = self._module.function_of(call)
         if function is None or self.is_conditional(call, function) or self._is_assigned_to_object(call):
             return None
-        kept = self._kept(moved)
+        kept = self._kept(moved) or self._module.fact(Schedules).indexed(moved)
         if kept is None or not (
             self._is_attribute_on_host(kept) if is_attribute_of_self(kept) else self._is_global(kept)
         ):
@@ -69,6 +70,8 @@ class KeptOnHost:
                 node = node.value
             elif isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and self._is_form(node, node.func):
                 node = node.func.value
+            elif isinstance(node, cst.Call) and node.args and self._module.name_of(node.func) in OF_EINOPS:
+                node = node.args[0].value
             elif isinstance(node, cst.Attribute) and node.attr.value in _FORMS and not is_attribute_of_self(node):
                 node = node.value
             else:

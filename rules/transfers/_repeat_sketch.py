@@ -130,6 +130,8 @@ def _is_kept(sketch: Sketch, statement: ast.stmt, moved: ast.expr, depth: int = 
         bindings = sketch.bindings(root_of(moved), statement)
         return any(isinstance(item.statement, (ast.Import, ast.ImportFrom)) for item in bindings)
     name = called_name(moved) if isinstance(moved, ast.Call) else ""
+    if isinstance(moved, ast.Call) and moved.args and name in ("rearrange", "repeat"):  # of einops
+        return _is_kept(sketch, statement, _whole(moved.args[0]), depth - 1)
     return bool(name) and any(
         isinstance(inner, ast.Return)
         and inner.value is not None

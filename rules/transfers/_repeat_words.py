@@ -16,7 +16,7 @@ _OF_NAMES = f"{string.ascii_letters}{string.digits}_."
 _FORMAT = re.compile(r"(?:dtype=)?(?:torch\.(?!device)\w+|[\w.]*dtype)\)")
 _DEFINED = re.compile(r"\bdef (\w+)\(")
 _CALLED = re.compile(r"(?<![\w.])[\w.]+(?=\()")
-_WHOLE = re.compile(r"(?<![\w.])(?:self\.)?\w+(?=\[|\.\w+\(|\.data\b|\.m?T\b)")
+_WHOLE = re.compile(r"(?<![\w.])(?:(?:self\.)?\w+(?=\[|\.\w+\(|\.data\b|\.m?T\b)|self\.\w+(?=\s*,))")
 _FUNCTION = re.compile(r"(?<!\w)\w+(?=\()")
 _LONGEST = 200  #: characters of a name
 #: Methods by which modules compute, and which tensors do not have.

@@ -39,7 +39,9 @@ class ModuleMoveInLoop(Rule):
     size of the input.
 
     The move may be of another form of the tensor, or of its first or last elements: `self.table[:, :n].to(x.device)`,
-    `self.table.type_as(x).to(x.device)`. It may be to where another tensor is, `self.table.to(x)`, and of a name or a
+    `self.table.type_as(x).to(x.device)`, `repeat(self.table, "n c -> b n c", b=len(x)).to(x.device)` with einops. Of a
+    tensor of one dimension that the constructor computes from numbers, such as a noise schedule, it may be of any
+    numbers: `self.betas[t].to(x.device)`. It may be to where another tensor is, `self.table.to(x)`, and of a name or a
     method that gives the tensor.
 
     Not reported: batches and what is computed from them; moves to other devices and back, as for offloading; moves
@@ -103,12 +105,13 @@ class ModuleMoveInLoop(Rule):
 
         for found in module.fact(InvariantMoves).all():
             text = f"`{module.code(found.call)}`"
+            part = "numbers of " if found.is_indexed else ""
             yield self.diagnostic(
                 module,
                 found.call,
                 f"{text} visits all parameters of the same module at every step"
                 if found.is_module
-                else f"{text} copies the same tensor to the device at every step",
+                else f"{text} copies {part}the same tensor to the device at every step",
                 label="the same at every step",
                 notes=(Note.at(module, found.loop, "runs at every step"),),
                 fix=self._fix(module, found),
