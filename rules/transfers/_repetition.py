@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 
 import libcst as cst
@@ -59,8 +59,11 @@ def is_kept(module: Module, call: cst.Call) -> bool:
 
 
 def _is_called_for_setup(module: Module, function: cst.FunctionDef) -> bool:
-    """Whether only constructors of objects that live long call a function, or also functions before their loops."""
-    calls = module.callers(function).calls
+    """Whether only constructors of objects that live long call a function, or also functions before their loops.
+
+    Or functions that only such constructors call.
+    """
+    calls = module.fact(Purposes).calls_elsewhere(function)
     others = [call for call in calls if (caller := module.function_of(call)) is None or not _sets_up(module, caller)]
     return len(others) < len(calls) and all(_is_before_loop(module, call) for call in others)
 
@@ -75,8 +78,13 @@ def _is_before_loop(module: Module, call: cst.Call) -> bool:
 
 
 def _sets_up(module: Module, function: cst.FunctionDef) -> bool:
-    """Whether a function is the constructor of an object that lives long."""
-    return module.fact(Purposes).is_constructor(function) and not is_of_step(module, function)
+    """Whether a function is the constructor of an object that lives long, or only such call it."""
+    purposes = module.fact(Purposes)
+    callers = [module.function_of(call) for call in module.callers(function).calls]
+    homes = [function] if purposes.is_constructor(function) else callers
+    return bool(homes) and all(
+        home is not None and purposes.is_constructor(home) and not is_of_step(module, home) for home in homes
+    )
 
 
 def _sets_up_once(module: Module, function: cst.FunctionDef) -> bool:
@@ -230,7 +238,7 @@ def _is_asked_for(module: Module, stored: set[object], node: cst.CSTNode, functi
             return True
         if not isinstance(above, cst.If) or child is not above.body:
             continue
-        if _replaces(module, above):
+        if _replaces(module, above) or _fills_cache(module, above):
             return True
         if stored:
             missing = set(_missing(module, above.test))
@@ -252,6 +260,27 @@ def _replaces(module: Module, branch: cst.If) -> bool:
         and isinstance(part.targets[0].target, (cst.Attribute, cst.Subscript))
         for part in module.tree.nodes_in(branch.body)
     )
+
+
+def _fills_cache(module: Module, branch: cst.If) -> bool:
+    """Whether a branch makes what a container has not yet, by this key: ``if n not in cache: ...; cache[n] = mask``."""
+    test = branch.test
+    comparison = test.comparisons[0] if isinstance(test, cst.Comparison) and len(test.comparisons) == 1 else None
+    if not isinstance(test, cst.Comparison) or comparison is None or not isinstance(comparison.operator, cst.NotIn):
+        return False
+    cache, key = dotted_name(comparison.comparator), _key(module, [test.left])
+    targets = [item.target for part in module.tree.inside(branch.body, cst.Assign) for item in part.targets]
+    return cache is not None and any(
+        isinstance(target, cst.Subscript)
+        and dotted_name(target.value) == cache
+        and _key(module, target.slice) == key
+        for target in targets
+    )
+
+
+def _key(module: Module, parts: Sequence[cst.CSTNode]) -> str:
+    """A key as it is written, without parentheses and white space: of ``(rows, columns)`` and ``[rows, columns]``."""
+    return "".join(",".join(map(module.code, parts)).split()).strip("()")
 
 
 def _takes_kept(module: Module, branch: cst.If) -> bool:

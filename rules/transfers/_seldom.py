@@ -30,6 +30,8 @@ _SELDOM = re.compile(
     r"\bnot\b(?! None| (\w+\.)?(is_)?(val|valid(ation)?|validate|eval|evaluat(e|ion)|test(ing)?)\b)|is None|== ?0\b|"
     r"< ?\d+\b|<= ?\d+\b|\blen\(|isinstance|isnan|isinf|is_tensor|any\(|all\(|\.item\(\) ?[<>]"
 )
+#: Names of what counts the steps of a run.
+_COUNTER = re.compile(r"_*((global|current|cur|train|n)_)?(step|iter|iteration|epoch)s?(_?(num|number|count|idx|index))?")
 #: Decorators that compile a function with its constants.
 _COMPILING = re.compile(r"compile|jit|script", re.IGNORECASE)
 
@@ -84,7 +86,7 @@ class SeldomTaken:
             if _asks_whether_empty(test):
                 return False
             return re.search(r"> ?0\b|!= ?0\b|\blen\(|any\(|is not None|numel|\.sum\(|\bin\b|hasattr", text) is not None
-        return _SELDOM.search(text) is not None and not self._asks_for_items(test)
+        return _is_early(test) or (_SELDOM.search(text) is not None and not self._asks_for_items(test))
 
     def _asks_for_items(self, test: cst.BaseExpression) -> bool:
         """Whether a condition asks whether the constructor is given a list of something: ``len(self.names) > 0``."""
@@ -210,6 +212,17 @@ def asks_for_attributes(module: Module, test: cst.BaseExpression) -> bool:
             if dotted_name(held) == "self" or not is_attribute_of_self(node)
         )
     )
+
+
+def _is_early(test: cst.BaseExpression) -> bool:
+    """Whether a condition is true in the first steps of a run alone: ``self.step_num < self.start_step``."""
+    if not isinstance(test, cst.Comparison) or len(test.comparisons) != 1:
+        return False
+    operator, other = test.comparisons[0].operator, test.comparisons[0].comparator
+    if isinstance(operator, (cst.LessThan, cst.LessThanEqual)):
+        return _COUNTER.fullmatch(last_name(test.left)) is not None
+    is_reversed = isinstance(operator, (cst.GreaterThan, cst.GreaterThanEqual))
+    return is_reversed and _COUNTER.fullmatch(last_name(other)) is not None
 
 
 def _asks_whether_empty(test: cst.BaseExpression) -> bool:

@@ -143,13 +143,15 @@ class Purposes(ForestFact):
     def is_self_test(self, node: cst.CSTNode) -> bool:
         """Whether ``node`` tries out a network below its definition, under ``if __name__ == "__main__":``.
 
-        Also in a function or method, a test or a check by its name, that is only called there. A file is a script if
+        Also in a function that is defined there, or in a function or method, a test or a check by its name, that is
+        only called there. A file is a script if
         it steps an optimizer, parses arguments or loads weights.
         """
         function = self._tree.function_of(node)
-        if function is not None:
+        is_in_guard = self._forest.is_in_guard(node)
+        if function is not None and not (is_in_guard and self._forest.is_in_guard(function)):
             return isinstance(function, cst.FunctionDef) and self._is_own_test(function)
-        if not self._forest.is_in_guard(node):
+        if not is_in_guard:
             return False
         root = self._tree.root_of(node)
         if root not in self._trying:
