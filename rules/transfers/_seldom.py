@@ -31,7 +31,9 @@ _SELDOM = re.compile(
     r"< ?\d+\b|<= ?\d+\b|\blen\(|isinstance|isnan|isinf|is_tensor|any\(|all\(|\.item\(\) ?[<>]"
 )
 #: Names of what counts the steps of a run.
-_COUNTER = re.compile(r"_*((global|current|cur|train|n)_)?(step|iter|iteration|epoch)s?(_?(num|number|count|idx|index))?")
+_COUNTER = re.compile(
+    r"_*((global|current|cur|train|n)_)?(step|iter|iteration|epoch)s?(_?(num|number|count|idx|index))?"
+)
 #: Decorators that compile a function with its constants.
 _COMPILING = re.compile(r"compile|jit|script", re.IGNORECASE)
 
