@@ -12,7 +12,7 @@ from torchlint.edits import Edits
 from torchlint.model.module import Module
 from torchlint.model.program.version_checks import VersionChecks
 from torchlint.model.syntax.binding_kinds import BindingKind
-from torchlint.model.syntax.climbing import nearest
+from torchlint.model.syntax.climbing import climb, nearest
 from torchlint.model.syntax.dotted import last_part
 from torchlint.model.syntax.nodes import TRIES
 from torchlint.model.syntax.scopes import Binding
@@ -30,7 +30,7 @@ _IMPORTED = ("amp", "autocast", "GradScaler", "custom_fwd", "custom_bwd", "autoc
 
 @dataclass(frozen=True, eq=False)
 class Use:
-    """One call of a deprecated name, a decorator without a call, or an assignment that gives it another name."""
+    """One call of a deprecated name, a decorator without a call, or a place that passes it on to be called."""
 
     node: cst.Call | cst.Decorator | cst.BaseExpression
     target: cst.BaseExpression  #: the dotted expression that is called or assigned
@@ -55,13 +55,25 @@ def uses(module: Module) -> list[Use]:
 
 
 def _aliases(module: Module) -> Iterator[Use]:
-    """The assignments of a deprecated name, as in ``amp_autocast = torch.cuda.amp.autocast``; not attempts."""
+    """The places that pass a deprecated name on, as in ``amp_autocast = torch.cuda.amp.autocast``; not attempts."""
     tree = module.tree
     for node in (*tree.names.get("autocast", ()), *tree.attributes_named("autocast")):
-        above = tree.parent(node)
-        name = module.name_of(node) if isinstance(above, cst.Assign) and above.value is node else None
+        name = module.name_of(node) if _is_passed_on(module, node) else None
         if name in _DEPRECATED and module.is_own(node) and nearest(tree, node, *TRIES) is None:
             yield Use(node, node, name)
+
+
+def _is_passed_on(module: Module, node: cst.BaseExpression) -> bool:
+    """Whether a value is assigned, returned or prepared by ``partial``, perhaps as one of two: ``a if flag else b``."""
+    for above, child in climb(module.tree, node):
+        if isinstance(above, cst.IfExp) and child is not above.test:
+            continue
+        if isinstance(above, cst.Arg):
+            call = module.tree.parent(above)
+            is_first = isinstance(call, cst.Call) and call.args[0] is above
+            return is_first and module.name_of(call.func) == "functools.partial"
+        return isinstance(above, (cst.Assign, cst.Return)) and above.value is child
+    return False
 
 
 def is_current(module: Module, use: Use) -> bool:

@@ -18,8 +18,8 @@ class DeprecatedAmpApi(Rule):
 
     ## What it does
     Flags calls and decorators of `torch.cuda.amp.autocast`, `GradScaler`, `custom_fwd` and `custom_bwd`, and of
-    `torch.cpu.amp.autocast` and `GradScaler`, however they are imported, and assignments of `autocast` itself
-    (`amp_autocast = torch.cuda.amp.autocast`). Code for older versions of torch (the `else` of a version check, an
+    `torch.cpu.amp.autocast` and `GradScaler`, however they are imported, and places that assign or return `autocast`
+    itself, or pass it to `functools.partial` (`cast = torch.cuda.amp.autocast if use_amp else nullcontext`). Code for older versions of torch (the `else` of a version check, an
     `except` branch) is not flagged. Each of these names is reported once per file, at its first use.
 
     ## Why it is slow
@@ -48,8 +48,8 @@ class DeprecatedAmpApi(Rule):
     objects with the deprecated class, as in `isinstance(scaler, torch.cuda.amp.GradScaler)`: that class is a subclass
     of `torch.amp.GradScaler`, so the result is False for the new objects. Unsafe for `GradScaler` (torch 2.3),
     `custom_fwd` and `custom_bwd` (torch 2.4) if no requirement and no setting states the oldest version of torch. No
-    fix is offered if `*args` hides which argument is which, if the import is needed for something else, or for an
-    assignment, because the calls of the new name must pass the device.
+    fix is offered if `*args` hides which argument is which, if the import is needed for something else, or where
+    `autocast` is not called, because the calls of the new name must pass the device.
 
     ## When to ignore
     Ignore it if the code must run on torch older than 2.4. Set `target-torch` in that case.
