@@ -19,8 +19,9 @@ class DeprecatedAmpApi(Rule):
     ## What it does
     Flags calls and decorators of `torch.cuda.amp.autocast`, `GradScaler`, `custom_fwd` and `custom_bwd`, and of
     `torch.cpu.amp.autocast` and `GradScaler`, however they are imported, and places that assign or return `autocast`
-    itself, or pass it to `functools.partial` (`cast = torch.cuda.amp.autocast if use_amp else nullcontext`). Code for older versions of torch (the `else` of a version check, an
-    `except` branch) is not flagged. Each of these names is reported once per file, at its first use.
+    itself, or pass it to `functools.partial` (`cast = torch.cuda.amp.autocast if use_amp else nullcontext`). Code for
+    older versions of torch (the `else` of a version check, an `except` branch) is not flagged. Each of these names is
+    reported once per file, at its first use.
 
     ## Why it is slow
     It is not: the deprecated names compute the same. Since torch 2.4 each of them emits a `FutureWarning`. Code that

@@ -135,6 +135,8 @@ class Evaluation(ForestFact):
                 self._evaluated(value, part, depth - 1) if value is not None else None
                 for value, part in self._origins.of(node, path)
             ]
+            if not made and isinstance(node, cst.Attribute) and self._values.of(node.value).kind is Kind.MODULE:
+                return self._evaluated(node.value, (), depth - 1)  # a part of a network
             return made[0] if made and None not in made else None
         return None
 
