@@ -70,7 +70,25 @@ class Redundant(ForestFact):
         """Whether ``outer`` is active whenever ``inner`` is, as far as conditions in the file show."""
         if self._version_checks.alternative(inner.node, outer.node) or not self._may_both_run(inner.node, outer.node):
             return False
-        return self._conditions(outer.node) <= self._conditions(inner.node)
+        known = self._conditions(inner.node)
+        around = self._calls_beside(inner.node, outer.node)
+        return self._conditions(outer.node) <= known and (
+            not around or any(self._conditions(call) <= known for call in around)
+        )
+
+    def _calls_beside(self, inner: cst.CSTNode, outer: cst.CSTNode) -> list[cst.Call]:
+        """The calls in the function around ``inner`` by which it reaches ``outer``, which is in another function."""
+        home = self._tree.function_of(inner)
+        if home is None or self._tree.function_of(outer) is home:
+            return []
+        reached = self._callers_of(outer) - {home}
+        return [
+            call
+            for function in reached
+            if isinstance(function, cst.FunctionDef)
+            for call in self._definitions.callers(function, self._values).calls
+            if self._tree.function_of(call) is home
+        ]
 
     def _may_both_run(self, one: cst.CSTNode, other: cst.CSTNode) -> bool:
         """Whether some run of the file may reach both places: one calls the other, or something calls both."""
