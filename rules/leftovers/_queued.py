@@ -33,13 +33,18 @@ _BUILTINS = frozenset(
     for name in "range len enumerate zip list tuple dict isinstance issubclass super hasattr getattr callable".split()
 )
 _METHODS = frozenset(
-    "abs add_ addmm addmm_ append argmax argmin backward bfloat16 bmm bool byte chunk clamp clamp_ clamp_min clone "
-    "contiguous copy_ cos cumsum data_parallel detach detach_ dim div div_ double eq eval exp expand expand_as extend "
-    "fill_ flatten float gather ge get gt half index_select int items keys le log log10 log1p log_softmax long lt "
-    "masked_fill masked_fill_ matmul max mean min mm mul mul_ named_parameters ne neg new_empty new_ones new_zeros "
-    "no_grad norm numel parameters permute pow prod relu repeat requires_grad_ reshape reshape_as rsqrt scatter "
-    "scatter_ scatter_add_ sigmoid sin size softmax split sqrt squeeze squeeze_ std step sub sub_ sum t tanh topk "
-    "train transpose tril triu type type_as unbind unsqueeze unsqueeze_ values var view view_as zero_ zero_grad".split()
+    "abs add_ addcdiv addcdiv_ addcmul addcmul_ addmm addmm_ amax amin append argmax argmin argsort backward baddbmm "
+    "bernoulli_ bfloat16 bmm bool broadcast_to buffers byte ceil children chunk clamp clamp_ clamp_min clip clip_ "
+    "clone contiguous copy_ cos cumprod cumsum data_parallel data_ptr detach detach_ diagonal diff dim div div_ dot "
+    "double eq erf eval exp exp_ expand expand_as expm1 extend fill_ flatten flip float floor fmod gather ge get gt "
+    "half index_add index_add_ index_copy_ index_fill_ index_select int isinf isnan items keys le lerp lerp_ log "
+    "log10 log1p log_softmax logaddexp logical_and logical_not logical_or logsumexp long lt masked_fill masked_fill_ "
+    "matmul max mean min mm modules movedim mul mul_ named_buffers named_modules named_parameters narrow ne neg "
+    "new_empty new_ones new_zeros no_grad norm normal_ numel outer parameters permute pow prod random_ reciprocal "
+    "relu relu_ remainder repeat requires_grad_ reshape reshape_as roll round rsqrt scatter scatter_ scatter_add_ "
+    "sigmoid sigmoid_ sign sin size softmax sort split sqrt sqrt_ square squeeze squeeze_ std step stride sub sub_ "
+    "sum swapaxes t tanh tanh_ tile topk train transpose tril triu trunc type type_as unbind unflatten unfold "
+    "uniform_ unsqueeze unsqueeze_ values var view view_as where zero_ zero_grad".split()
 )
 _READING = frozenset({"item", "tolist", "numpy", "cpu"})
 _READING_BUILTINS = frozenset({"builtins.float", "builtins.int"})
