@@ -27,7 +27,7 @@ class AnomalyDetection(Rule):
 
     ## What it does
     Flags `torch.autograd.set_detect_anomaly(True)`, `with torch.autograd.detect_anomaly():` and Lightning's
-    `Trainer(detect_anomaly=True)`, in programs that run a backward pass.
+    `Trainer(detect_anomaly=True)`, in programs that run a backward pass or call `torch.autograd.grad`.
 
     Not reported: calls that depend on a condition or an option, unless all training around it does so as well
     (`if epoch >= 0:`), functions that are named for debugging, files that turn the detection off again, and tests; also
@@ -68,7 +68,7 @@ class AnomalyDetection(Rule):
     code = "TL901"
     name = "anomaly-detection"
     words = (("detect_anomaly(", "detect_anomaly=True", "detect_anomaly = True"),)
-    project_words = (("backward(", "Trainer"),)
+    project_words = (("backward(", "Trainer", "autograd.grad(", "autograd import grad", "jacobian("),)
     demo = ("GPU", "CPU")
 
     def check(self, module: Module) -> Iterator[Diagnostic]:
