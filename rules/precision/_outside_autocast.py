@@ -56,7 +56,7 @@ class OutsideAutocast:
         self._networks = module.fact(Networks)
 
     def all(self) -> Iterator[OutsideForward]:
-        """The forward passes of the file that belong under autocast, in order: the first of each function."""
+        """The forward passes of the file that belong under autocast, in order: the first of each loop or function."""
         seen: set[cst.CSTNode | None] = set()
         for call in self._tree.calls_in(self._module.root):
             if not self._is_candidate(call):
@@ -64,7 +64,7 @@ class OutsideAutocast:
             if not self._trained:
                 return
             found = self._evaluation(call) or self._teacher(call)
-            place = self._module.function_of(call) if not self._module.fact(Loops).around(call) else self._loop(call)
+            place = self._place(call)
             if found is not None and place not in seen:
                 seen.add(place)
                 yield found
@@ -94,6 +94,12 @@ class OutsideAutocast:
         if place is None or any(map(self._is_held, self._module.callers(function).calls)):
             return None
         return place.step if isinstance(place.step, (cst.For, cst.While)) else None
+
+    def _place(self, call: cst.Call) -> cst.CSTNode | None:
+        """What is reported once: the outermost loop around a call that does not train, or its function."""
+        around, trains = self._module.fact(Loops).around(call), self._module.fact(Gradients).trains
+        evaluating = [loop.node for loop in around if not trains(loop.node)]
+        return evaluating[-1] if evaluating else self._loop(call) if around else self._module.function_of(call)
 
     def _own_code(self, call: cst.Call, function: cst.FunctionDef) -> str:
         """The statements around a call: its function, or the loop or statement of one that trains."""
