@@ -74,7 +74,16 @@ class Evaluation(ForestFact):
                 return False
         elif home is not None or text.partition(".")[0] in self._tree.scopes[function].bindings:
             return False
-        return not any(other.evaluation is not True and same_object(other.target, text) for other in self._switches.all)
+        return not any(
+            other.evaluation is not True and same_object(other.target, text) and not self._is_of_another(switch, other)
+            for other in self._switches.all
+        )
+
+    def _is_of_another(self, one: ModeSwitch, other: ModeSwitch) -> bool:
+        """Whether two switches are of networks that are made at different places, by all that is seen."""
+        owners = [item.call.func.value for item in (one, other) if isinstance(item.call.func, cst.Attribute)]
+        made = [self._values.of(owner) for owner in owners]
+        return all(item.sure and item.origins for item in made) and made[0].origins.isdisjoint(made[-1].origins)
 
     def _evaluated_by_callers(
         self, function: cst.FunctionDef, model: cst.BaseExpression | None, depth: int
