@@ -15,7 +15,7 @@ from torchlint.rule.sketch import Sketch
 from torchlint.source.ast_names import root_of
 from torchlint.source.lexemes import code_of, names
 
-from ._words import CONVERTING, UNPACKING
+from ._words import CONVERTING, METRIC, UNPACKING
 
 _BUILTINS = frozenset(dir(builtins))
 _IMPORTS = (ast.Import, ast.ImportFrom)
@@ -38,6 +38,8 @@ _OTHERS = ("Data", "Loader")
 
 def may_infer(sketch: Sketch) -> bool:
     """Whether a call that is not in a network, nor in a function that measures one, may run a network."""
+    if METRIC in sketch.text:
+        return True
     if not sketch.alone or not _TRAINING.isdisjoint(names(code_of(sketch.text))):
         return True  # values of other files, and functions that run a network for training
     included: dict[Function | None, bool] = {None: True}

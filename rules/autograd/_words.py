@@ -23,6 +23,8 @@ _OWNED = ("self.model.", "self.model(", "self.net.", "self.net(")
 
 #: What gives networks in evaluation mode.
 _GIVEN = ".from_pretrained("
+#: What makes networks that measure how alike images are, and that record gradients.
+METRIC = "LPIPS("
 #: Code that detaches outputs from the graph. A file may get its network from one that imports torch.
 _DETACHED = (
     ".detach().cpu()",
@@ -55,10 +57,11 @@ RECORDING_WORDS = (
         "torchaudio.save(",
         ")[1]",
         _GIVEN,
+        METRIC,
         re.compile(CONVERTING),
         re.compile(UNPACKING),
     ),
-    (*_SIGNS, *_SCRIPTS, *_DETACHED, *_OWNED, ".detach(),", _GIVEN, _TRAINED, _LOSS),
+    (*_SIGNS, *_SCRIPTS, *_DETACHED, *_OWNED, ".detach(),", _GIVEN, METRIC, _TRAINED, _LOSS),
 )
 #: Code that disables gradients counts as well.
 GRADIENTLESS_WORDS = ((*_SIGNS, *_NAMES, "no_grad", "inference_mode"), (*_SIGNS, *_SCRIPTS))

@@ -70,8 +70,9 @@ def _is_passed_on(module: Module, node: cst.BaseExpression) -> bool:
             continue
         if isinstance(above, cst.Arg):
             call = module.tree.parent(above)
-            is_first = isinstance(call, cst.Call) and call.args[0] is above
-            return is_first and module.name_of(call.func) == "functools.partial"
+            if not isinstance(call, cst.Call) or call.args[0] is not above:
+                return False
+            return module.name_of(call.func) == "functools.partial"
         return isinstance(above, (cst.Assign, cst.Return)) and above.value is child
     return False
 

@@ -347,6 +347,8 @@ LOSS_NAMES = ("criterion", "loss_fn", "loss_func", "loss_function", "criterions"
 
 #: transformers and diffusers hand their models out in evaluation mode.
 EVAL_BY_DEFAULT_PACKAGES = ("transformers.", "diffusers.", "sentence_transformers.", "peft.")
+#: Networks that measure how alike images are. They are made in evaluation mode, with layers that could be trained.
+METRIC_NETWORKS = frozenset({"lpips.LPIPS"})
 
 #: Methods of a network, other than its forward, that run it with the caller's grad mode ...
 ENCODING_METHODS = frozenset(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property
 
 import libcst as cst
@@ -13,6 +14,7 @@ from torchlint.model.syntax.conditions import branches
 from torchlint.model.syntax.dotted import PARTS_AND_RESULTS, dotted_name, is_attribute_of_self, prefixes
 from torchlint.model.syntax.parameters import owner_of
 from torchlint.model.training.data_flow import Taken
+from torchlint.model.training.evaluation import Evaluation
 from torchlint.model.training.exclusions import Exclusions
 from torchlint.model.training.frozen import Frozen
 from torchlint.model.training.grad_mode import GradMode, GradModes
@@ -60,6 +62,14 @@ class DiscardedGraphs:
                 if self._is_all_of(statement, call) or self._needs_no_graph(statement, home):
                     found.append(InferenceSite(call, model, statement, (reason, None)))
         return found
+
+    @property
+    def metrics(self) -> Iterator[cst.Call]:
+        """The calls of networks that only measure, in functions that read an output and keep this one in no object."""
+        for call in self._module.fact(Evaluation).metrics_in(self._module.root):
+            home = self._home_of(call)
+            if self._uses.reads(home) and not self._uses.is_kept(call, home):
+                yield call
 
     def _runs_network(self, call: cst.Call, home: cst.FunctionDef) -> bool:
         """Whether ``call`` runs a network, or a method of the object that does: ``self.value(state)``.

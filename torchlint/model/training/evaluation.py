@@ -7,8 +7,9 @@ import libcst as cst
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.syntax.calls import keyword
 from torchlint.model.syntax.conditions import ConditionKind, conditions
-from torchlint.model.syntax.dotted import dotted_name
+from torchlint.model.syntax.dotted import PARTS_AND_RESULTS, dotted_name, prefixes
 from torchlint.model.syntax.parameters import parameters_of
 from torchlint.model.syntax.scopes import unpacked
 from torchlint.model.training.mode_switches import ModeSwitch, ModeSwitches, same_object
@@ -16,6 +17,8 @@ from torchlint.model.training.network_origins import NetworkOrigins
 
 #: Methods of a network that give it back in the mode it was in (or in training mode).
 KEEPING_MODE = frozenset("to cuda cpu float half double bfloat16 train requires_grad_ apply share_memory xpu".split())
+#: How many expressions a network that measures is followed through.
+_METRIC_DEPTH = 4
 
 
 class Evaluation(ForestFact):
@@ -28,6 +31,7 @@ class Evaluation(ForestFact):
         self._values = forest.values
         self._switches = forest.fact(ModeSwitches)
         self._origins = forest.fact(NetworkOrigins)
+        self._imports_metrics = any(forest.imports(name.partition(".")[0]) for name in knowledge.METRIC_NETWORKS)
 
     def of(self, at: cst.CSTNode, model: cst.BaseExpression | None, depth: int = 4) -> cst.CSTNode | None:
         """The ``eval()`` that is in force at ``at`` for ``model``, or for the networks there; None if there is none.
@@ -58,6 +62,27 @@ class Evaluation(ForestFact):
             if found is not None:
                 return found
         return self._evaluated_by_callers(function, model, depth)
+
+    def metrics_in(self, root: cst.CSTNode) -> list[cst.Call]:
+        """The calls in a file of networks of libraries that only measure: ``lpips_fn(image, target)``."""
+        calls = self._tree.calls_in(root) if self._imports_metrics else ()
+        return [call for call in calls if len(call.args) > 1 and self._runs_metric(call)]
+
+    def _runs_metric(self, call: cst.Call) -> bool:
+        if self._names.resolve(call.func) is not None:
+            return False
+        func = call.func
+        if isinstance(func, cst.Attribute) and func.attr.value == "forward":
+            func = func.value
+        made = self._evaluated(func, (), _METRIC_DEPTH)
+        return made is not None and any(map(self._makes_metric, (made, *prefixes(made, PARTS_AND_RESULTS))))
+
+    def _makes_metric(self, node: cst.CSTNode) -> bool:
+        """``lpips.LPIPS(net="vgg")``; not without its layers that could be trained, or in training mode."""
+        if not isinstance(node, cst.Call) or self._names.resolve(node.func) not in knowledge.METRIC_NETWORKS:
+            return False
+        options = (keyword(node, name) for name in ("lpips", "eval_mode"))
+        return all(option is None or dotted_name(option) == "True" for option in options)
 
     def _is_permanent(self, switch: ModeSwitch, text: str, function: cst.FunctionDef) -> bool:
         """Whether ``switch``, made by the constructor or at module level, is never undone.
@@ -123,6 +148,8 @@ class Evaluation(ForestFact):
         if depth < 0:
             return None
         if isinstance(node, cst.Call):
+            if self._makes_metric(node):
+                return node
             if isinstance(node.func, cst.Attribute):
                 if node.func.attr.value == "eval" and not node.args:
                     return node

@@ -62,7 +62,7 @@ class Inference:
             return []
         guarded, home = self._may_be_guarded, self._module.function_of
         networks = (item for item in self._discarded.in_networks if not guarded(home(item.forward)))
-        return [*self._sites(self._recorded, self._indirect), *networks]
+        return [*self._sites(self._recorded, (*self._indirect, *self._discarded.metrics)), *networks]
 
     @cached_property
     def in_training_mode(self) -> list[InferenceSite]:

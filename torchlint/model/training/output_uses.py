@@ -225,7 +225,7 @@ class OutputUses:
                 chosen = any(self._module.fact(Outputs).carries(item, {call}, frozenset()) for item in given)
         return chosen
 
-    def is_kept(self, call: cst.Call, function: cst.FunctionDef) -> bool:
+    def is_kept(self, call: cst.Call, function: cst.FunctionDef | cst.Module) -> bool:
         """Whether the output stays on an object, where others may back-propagate it."""
         return any(
             isinstance(target, cst.Attribute)
