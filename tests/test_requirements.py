@@ -234,6 +234,32 @@ def test_before_factories_had_a_device_nothing_advises_one(
     assert [one.code for one in found] == expected
 
 
+ATTENDING = """\
+from torch import nn
+
+
+class Block(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.attention = nn.MultiheadAttention(width, 8)
+
+    def forward(self, x):
+        return self.attention(x, x, x)[0]
+"""
+
+
+@pytest.mark.parametrize(
+    ("requirement", "expected"),
+    [("torch>=1.8", ["TL701"]), ("torch>=2.1", ["TL701"]), ("torch==1.9.1", []), ("torch<1.11", [])],
+)
+def test_an_argument_of_all_versions_is_advice_where_a_newer_one_may_be_installed(
+    tmp_path: Path, requirement: str, expected: list[str]
+) -> None:
+    (tmp_path / "requirements.txt").write_text(f"{requirement}\n")
+    settings = torchlint.load_settings(str(tmp_path), {"select": ["TL701", "TL703"]})
+    assert [found.code for found in torchlint.check_text(ATTENDING, str(tmp_path / "a.py"), settings)] == expected
+
+
 def test_a_pattern_of_files_has_its_own_target(tmp_path: Path) -> None:
     values = {
         "plugins": ["demo_pack"],

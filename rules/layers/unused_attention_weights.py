@@ -29,7 +29,8 @@ class UnusedAttentionWeights(Rule):
     ## Why it is slow
     `need_weights` defaults to True. The layer then multiplies queries and keys, applies the softmax, stores a matrix
     of all pairs of positions for each head and averages it over the heads. With `need_weights=False` it calls
-    `scaled_dot_product_attention`, whose kernels never store the matrix.
+    `scaled_dot_product_attention`, whose kernels never store the matrix. Before torch 2.0 there is no such function,
+    and the layer only leaves out the average. The argument exists in all these versions.
 
     Where TF32 is allowed for float32, training with sequences of 2048 positions was 0.70x as fast without weights
     (NVIDIA H200, torch 2.11), and used a fifth of the memory. `manual-attention` lists how this depends on the number
@@ -64,7 +65,7 @@ class UnusedAttentionWeights(Rule):
         "torch",
         "MultiheadAttention(",
     )
-    since = (2, 0)
+    since = (1, 11)
     demo = ("GPU", "CPU")
 
     @classmethod
