@@ -10,8 +10,8 @@ from torchlint.source.lexemes import behind, closing_bracket, is_in_name, places
 _PROBABILITY = re.compile(r"(?<!log_)softmax\(|(?<!log)sigmoid\(")
 #: Layers, which may be called under any name, and losses of probabilities.
 _ANY = ("Softmax(", "Sigmoid(", "binary_cross_entropy(", "BCELoss")
-#: A name, and a small number that is added to it.
-_NAMED = re.compile(r"\s*(?:[\d.e-]{1,20}\s{0,3}\+\s{0,3})?([A-Za-z_]\w*)\s*(?:\+[^()]{0,80})?\Z")
+#: A name, to which a small number is added, or another name for one.
+_SUM = re.compile(r"\s*([\w.-]{1,80})(?:\s*\+\s*([\w.-]{1,80}))?\s*\Z")
 _NAME = re.compile(r"(?<![\w.])([A-Za-z_]\w*)\Z")
 #: What follows a name to which a value is assigned.
 _VALUE = re.compile(r"\s{0,3}(?::[^=\n]{0,80})?=(?!=)")
@@ -42,8 +42,10 @@ def _operands(text: str) -> list[str]:
 def _is_of_probabilities(text: str, operand: str) -> bool:
     if _PROBABILITY.search(operand) is not None:
         return True
-    name = _NAMED.match(operand)
-    return name is not None and any(
+    added = _SUM.match(operand)
+    return added is not None and any(
         not is_in_name(text, at) and _PROBABILITY.search(text, value.end(), value.end() + _ARGUMENT) is not None
-        for at, value in behind(text, name[1], _VALUE)
+        for name in added.groups()
+        if name is not None and name.isidentifier()
+        for at, value in behind(text, name, _VALUE)
     )

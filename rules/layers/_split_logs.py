@@ -19,6 +19,8 @@ _ENTROPY = "torch.nn.functional.binary_cross_entropy"
 _SHAPING = frozenset({"squeeze", "unsqueeze", "view", "reshape", "flatten"})
 #: The largest number that is added to keep a logarithm finite.
 _EPSILON = 1e-3
+#: How many names it may have: an attribute, a parameter of the constructor, an argument.
+_DEPTH = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +53,7 @@ class SplitLogs:
         if of is None:
             return None
         if isinstance(of, cst.BinaryOperation) and isinstance(of.operator, cst.Add):
-            of = of.left if _is_small(of.right) else of.right if _is_small(of.left) else of
+            of = of.left if self._is_small(of.right) else of.right if self._is_small(of.left) else of
         inner, is_direct = self._computed(of)
         if inner is None:
             return None
@@ -84,6 +86,13 @@ class SplitLogs:
             return False
         value = self._module.value(func)
         return value.name == "torch.nn.BCELoss" and value.definition is None
+
+    def _is_small(self, node: cst.BaseExpression, depth: int = _DEPTH) -> bool:
+        """``1e-8``, ``self.eps``: added so that a logarithm stays finite; a name for nothing else in the program."""
+        if isinstance(node, (cst.Float, cst.Integer)):
+            return 0 <= float(node.value.replace("_", "")) <= _EPSILON
+        found = self._module.written.sources(node) if depth > 0 and isinstance(node, (cst.Name, cst.Attribute)) else None
+        return found is not None and all(self._is_small(value, depth - 1) for value in found.values)
 
     # -- probabilities
 
@@ -206,10 +215,3 @@ class SplitLogs:
         if self._module.comment_on(call) or "\n" in text:
             return None
         return edits.replace(self._module, call, text)
-
-
-def _is_small(node: cst.BaseExpression) -> bool:
-    """``1e-8``: added so that a logarithm stays finite."""
-    if not isinstance(node, (cst.Float, cst.Integer)):
-        return False
-    return 0 <= float(node.value.replace("_", "")) <= _EPSILON

@@ -20,8 +20,8 @@ class SplitLogSoftmax(Rule):
 
     ## What it does
     Flags `torch.log(F.softmax(x, dim))`, `torch.log(torch.sigmoid(x))`, the same with methods, layers, a small number
-    that is added to the probabilities, another shape of them, or a name for them that is used only there; and
-    `F.binary_cross_entropy` and `nn.BCELoss` of `torch.sigmoid(x)`.
+    that is added to the probabilities (`1e-8`, `self.eps`), another shape of them, or a name for them that is used only
+    there; and `F.binary_cross_entropy` and `nn.BCELoss` of `torch.sigmoid(x)`.
 
     Not reported: probabilities that are used elsewhere as well, `torch.log(1 - p)`, and a sigmoid at the end of another
     network.
