@@ -97,7 +97,13 @@ class AttentionWeights:
         return isinstance(second, cst.Name) and not self._uses(second)
 
     def _uses(self, target: cst.Name) -> list[cst.Name]:
-        """Where the value of a name of this function is read; of a global name, anywhere."""
+        """Where what an assignment gives a name is read; of a name that is not only of a function, all its uses."""
+        scope = self._tree.scope_of(target)
+        if isinstance(scope.node, cst.FunctionDef) and target.value not in scope.outer_names:
+            assigned = self._tree.statement_of(target)
+            given = (item for item in scope.bindings[target.value] if item.node is assigned)
+            reached = (use for item in given for use in self._module.values.reaching.uses_of(item, scope))
+            return [use for use in reached if not self._is_bound(use)]
         home = self._module.names.home_of(target)
         return [
             use
