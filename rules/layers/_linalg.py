@@ -73,7 +73,7 @@ class WastefulProducts:
             return None
         if found.count == "1":
             return Waste(found.node, "a whole sort is computed for one item", "`argmax`, `max` or `min` find it")
-        return Waste(found.node, f"a whole sort is computed for its first {found.count} items", "`topk` finds them")
+        return Waste(found.node, f"a whole sort is computed for its {found.count} items", "`topk` finds them")
 
     # -- products
 

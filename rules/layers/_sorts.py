@@ -1,4 +1,4 @@
-"""Sorts of which only the first items are read."""
+"""Sorts of which only the first or the last items are read."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.calls import keywords_of
-from torchlint.model.syntax.dotted import dotted_name
+from torchlint.model.syntax.dotted import called_name, dotted_name
 from torchlint.model.training.data_flow import DataFlow, Search
 from torchlint.model.training.step_places import StepPlaces
 from torchlint.source.lexemes import without_suppressions
@@ -32,16 +32,19 @@ _ARRAYS = frozenset("cupy cv2 dask jax numpy pandas polars pyarrow scipy sklearn
 _REASON = re.compile(r"topk|\bfaster|\bstable", re.IGNORECASE)
 #: What the uses of a name take that has none.
 _UNUSED = "0"
+#: The parts of what a sort returns, and comparisons of its items, which keep their order.
+_PARTS = frozenset({"values", "indices"})
+_COMPARING = frozenset({"eq", "ne"})
 #: How many expressions a value is followed through.
 _DEPTH = 20
 
 
 @dataclass(frozen=True, eq=False)
 class Leading:
-    """A sort of which only the first items are read."""
+    """A sort of which only the first or the last items are read."""
 
     node: cst.BaseExpression  #: the sort, with the slice behind it
-    count: str  #: how many are read: "1", "5", "`k`"
+    count: str  #: how many are read: "1", "first 5", "last `k`"
 
 
 class Sorts:
@@ -52,19 +55,18 @@ class Sorts:
         self._tree = module.tree
 
     def leading(self, call: cst.Call) -> Leading | None:
-        """What is read of what ``call`` sorts, if that is only the first items."""
+        """What is read of what ``call`` sorts, if that is only the first items, or only the last ones."""
         sort = self._sorts(call)
         if sort is None or "rand" in self._module.code(call) or self._has_reason(call):
             return None
         node: cst.CSTNode = call
         parent = self._tree.parent(node)
         is_pair = sort == "sort"
-        if is_pair and isinstance(parent, cst.Subscript) and parent.value is call and _takes_item(parent):
+        if is_pair and _is_part(parent, call):
             node, is_pair = parent, False
             parent = self._tree.parent(node)
-        if isinstance(parent, cst.Subscript) and parent.value is node:
-            count = None if is_pair else self._count(parent, call)
-            return Leading(parent, count) if count is not None else None
+        if not is_pair and (taken := self._taken(node, call)) is not None:
+            return Leading(*taken)
         if not isinstance(parent, cst.Assign) or len(parent.targets) != 1:
             return None
         counts = {self._of_uses(name, parent, call) for name in _targets(parent.targets[0].target, is_pair)}
@@ -73,8 +75,29 @@ class Sorts:
             return None
         return Leading(call, next((count for count in sorted(filter(None, counts)) if count != "1"), "1"))
 
+    def _taken(self, node: cst.CSTNode, call: cst.Call) -> tuple[cst.BaseExpression, str] | None:
+        """What takes a few of the sorted items in ``node`` by a slice, an index or ``narrow``, and how many."""
+        parent = self._tree.parent(node)
+        if isinstance(parent, cst.Subscript) and parent.value is node:
+            count = self._count(parent, call)
+            return (parent, count) if count is not None else None
+        method = self._method_of(node)
+        if method is None or called_name(method) != "narrow" or len(method.args) != 3:
+            return None
+        dim, start, length = (item.value for item in method.args)
+        if not isinstance(dim, cst.Integer) or not self._is_sorted(int(dim.value), call):
+            return None
+        count = self._length(length, "first") if self._module.code(start) == "0" else None
+        return (method, count) if count is not None else None
+
+    def _method_of(self, node: cst.CSTNode) -> cst.Call | None:
+        """The call of a method of ``node``."""
+        above = self._tree.parent(node)
+        call = self._tree.parent(above) if isinstance(above, cst.Attribute) and above.value is node else None
+        return call if isinstance(call, cst.Call) and call.func is above else None
+
     def _of_uses(self, name: cst.Name, statement: cst.Assign, call: cst.Call) -> str | None:
-        """How many leading items the uses of a name take; None if one of them takes others."""
+        """How many first or last items the uses of a name take; None if one of them takes others."""
         scope = self._tree.scope_of(name)
         if not isinstance(scope.node, cst.FunctionDef) or name.value in scope.outer_names:
             return None
@@ -82,17 +105,32 @@ class Sorts:
         reaching = self._module.values.reaching
         bound = (item for item in scope.bindings[name.value] if item.node is statement)
         for use in (use for item in bound for use in reaching.uses_of(item, scope)):
-            parent = self._tree.parent(use)
             if self._tree.is_target(use):
                 continue
-            count = None
-            if isinstance(parent, cst.Subscript) and parent.value is use:
-                count = self._count(parent, call)
-            if count is None:
+            count = self._of_use(use, call)
+            if count is None or not _is_one_end(found, count):
                 return None
             if found in (_UNUSED, "1"):
                 found = count
         return found
+
+    def _of_use(self, node: cst.CSTNode, call: cst.Call) -> str | None:
+        """How many items are taken of a name, or of what its items are compared with: ``order.eq(labels)[:, :5]``."""
+        taken = self._taken(node, call)
+        if taken is not None:
+            return taken[1]
+        method, parent = self._method_of(node), self._tree.parent(node)
+        compared: cst.CSTNode | None = method if method is not None and called_name(method) in _COMPARING else None
+        if compared is None and isinstance(parent, cst.Comparison) and parent.left is node:
+            compared = parent
+        if compared is None:
+            return None
+        statement = self._tree.parent(compared)
+        if not isinstance(statement, cst.Assign) or len(statement.targets) != 1:
+            return taken[1] if (taken := self._taken(compared, call)) is not None else None
+        target = statement.targets[0].target
+        count = self._of_uses(target, statement, call) if isinstance(target, cst.Name) else None
+        return None if count == _UNUSED else count
 
     # -- what sorts
 
@@ -154,11 +192,22 @@ class Sorts:
             return None
         if isinstance(last, cst.Index):
             return "1" if self._is_item(node, call) and self._module.code(last.value) in ("0", "-1") else None
-        if not isinstance(last, cst.Slice) or last.upper is None or last.lower is not None or last.step is not None:
+        if not isinstance(last, cst.Slice) or last.step is not None:
             return None
-        if isinstance(last.upper, cst.Integer):
-            return last.upper.value if int(last.upper.value) <= _FEW else None
-        return None if (name := dotted_name(last.upper)) is None or self._is_bound(last.upper) else f"`{name}`"
+        lower, upper = last.lower, last.upper
+        if upper is not None and (lower is None or self._module.code(lower) == "0"):
+            return self._length(upper, "first")
+        is_last = upper is None and isinstance(lower, cst.UnaryOperation) and isinstance(lower.operator, cst.Minus)
+        return self._length(lower.expression, "last") if is_last else None
+
+    def _length(self, length: cst.BaseExpression, end: str) -> str | None:
+        """``first 5``: how many items are at one end of those sorted; None where it is not few."""
+        if isinstance(length, cst.Integer):
+            few = 0 < int(length.value) <= _FEW
+            return (f"{end} {length.value}" if length.value != "1" else "1") if few else None
+        if self._is_few(length):
+            return f"{end} `{self._module.code(length)}`"
+        return None if (name := dotted_name(length)) is None or self._is_bound(length) else f"{end} `{name}`"
 
     def _is_item(self, node: cst.Subscript, call: cst.Call) -> bool:
         """Whether an index takes an item of each row, and not the whole order of a batch of one: ``order[0, 0]``."""
@@ -205,8 +254,18 @@ def _targets(target: cst.BaseExpression, is_pair: bool) -> list[cst.Name]:
     return names if len(names) == 2 == len(elements) else []
 
 
-def _takes_item(node: cst.Subscript) -> bool:
-    """``pair[0]`` or ``pair[1]``."""
+def _is_part(node: cst.CSTNode | None, call: cst.Call) -> bool:
+    """``pair[0]``, ``pair[1]``, ``pair.values`` or ``pair.indices`` of what ``call`` returns."""
+    if isinstance(node, cst.Attribute):
+        return node.value is call and node.attr.value in _PARTS
+    if not isinstance(node, cst.Subscript) or node.value is not call:
+        return False
     index = node.slice[0].slice
     is_item = isinstance(index, cst.Index) and isinstance(index.value, cst.Integer) and index.value.value in ("0", "1")
     return is_item and len(node.slice) == 1
+
+
+def _is_one_end(one: str, other: str) -> bool:
+    """Whether two uses take items at the same end; single items may be at either."""
+    ends = {count.partition(" ")[0] for count in (one, other)} - {_UNUSED, "1"}
+    return len(ends) < 2

@@ -30,8 +30,9 @@ class WastefulLinalg(Rule):
       where the diagonal matrix has a name, in code that runs once per batch;
     - `torch.trace(a @ b)`, `torch.diagonal(a @ b)`, `torch.diag(a.mm(b))` and `a.mm(b).diag()`;
     - `torch.inverse(a) @ b` and `torch.linalg.inv(a) @ b`;
-    - `x.argsort(descending=True)[:5]`, `torch.sort(x, dim=1)[0][:, :k]` and `x.sort(dim=1)[1][:, 0]`, also where later
-      statements take the first items, and nothing else, of a sort with a name.
+    - `x.argsort(descending=True)[:5]`, `torch.sort(x, dim=1)[0][:, :k]`, `x.sort(dim=1)[1][:, 0]`, `x.argsort()[-k:]`
+      and `x.sort(dim=1).values.narrow(1, 0, k)`, also where later statements take the first items, or the last ones,
+      and nothing else, of a sort with a name, or of a comparison with it (`order.eq(labels)[:, :5]`).
 
     Not reported are calls of NumPy, `torch.diag` of a product or a covariance, which takes the diagonal out, an
     inverse with a name, which may be used again, the inverse of `b @ b.t()` in a product with `b`, and of any matrix in
