@@ -197,8 +197,9 @@ class Sorts:
         lower, upper = last.lower, last.upper
         if upper is not None and (lower is None or self._module.code(lower) == "0"):
             return self._length(upper, "first")
-        is_last = upper is None and isinstance(lower, cst.UnaryOperation) and isinstance(lower.operator, cst.Minus)
-        return self._length(lower.expression, "last") if is_last else None
+        if upper is None and isinstance(lower, cst.UnaryOperation) and isinstance(lower.operator, cst.Minus):
+            return self._length(lower.expression, "last")
+        return None
 
     def _length(self, length: cst.BaseExpression, end: str) -> str | None:
         """``first 5``: how many items are at one end of those sorted; None where it is not few."""

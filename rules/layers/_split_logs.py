@@ -91,7 +91,8 @@ class SplitLogs:
         """``1e-8``, ``self.eps``: added so that a logarithm stays finite; a name for nothing else in the program."""
         if isinstance(node, (cst.Float, cst.Integer)):
             return 0 <= float(node.value.replace("_", "")) <= _EPSILON
-        found = self._module.written.sources(node) if depth > 0 and isinstance(node, (cst.Name, cst.Attribute)) else None
+        is_named = depth > 0 and isinstance(node, (cst.Name, cst.Attribute))
+        found = self._module.written.sources(node) if is_named else None
         return found is not None and all(self._is_small(value, depth - 1) for value in found.values)
 
     # -- probabilities

@@ -8,7 +8,18 @@ from collections.abc import Collection, Iterator
 from torchlint.rule.sketch import Sketch
 from torchlint.source.ast_names import called_name, dotted_name, root_of
 
-from ._row_words import CONVERTING, FEW, FILLING, ROWWISE, ROWWISE_METHODS, SCATTERING, SCATTERING_AT_ONCE, SIZES, VIEWS
+from ._row_words import (
+    CONVERTING,
+    FEW,
+    FILLING,
+    FORMS,
+    ROWWISE,
+    ROWWISE_METHODS,
+    SCATTERING,
+    SCATTERING_AT_ONCE,
+    SIZES,
+    VIEWS,
+)
 
 _JOINING = frozenset({"stack", "cat", "concat", "vstack", "hstack"})
 #: What computes each row of its arguments by itself.
@@ -87,7 +98,7 @@ def _iterates_over_dictionary(over: ast.expr) -> bool:
 
 
 def _reads_only_items(body: list[ast.stmt], written: list[ast.expr]) -> bool:
-    """Whether a body reads of what it writes only the items that it writes."""
+    """Whether a body reads of what it writes only the items that it writes, and its size."""
     items = {ast.unparse(target) for target in written}
     bases = {_base_of(target) for target in written}
     waiting: list[ast.AST] = list(body)
@@ -95,6 +106,8 @@ def _reads_only_items(body: list[ast.stmt], written: list[ast.expr]) -> bool:
         node = waiting.pop()
         if isinstance(node, ast.Subscript) and _base_of(node) in bases and ast.unparse(node) in items:
             waiting.append(node.slice)
+            continue
+        if isinstance(node, ast.Attribute) and node.attr in FORMS:
             continue
         if isinstance(node, (ast.Name, ast.Attribute)) and dotted_name(node) in bases:
             if node in written:

@@ -174,6 +174,8 @@ class RowValues:
             is_rowwise = owner in ("torch", "torch.nn.functional", "torch.linalg") and last in ROWWISE
             if name == "torch.where" and len(given) == 1:
                 return None  # it gives as many places as there are
+            if name == "torch.nn.functional.pad" and given and self._least(given, names) is not None:
+                return self.level(given[0], names)  # it only fills up what is read of the row, or written
             return self._least(given, names) if is_rowwise or name in _CONVERTING else None
         if not isinstance(call.func, cst.Attribute) or call.func.attr.value not in ROWWISE_METHODS:
             return None
@@ -235,6 +237,14 @@ class RowValues:
         if bound is not None and bound.kind is BindingKind.FOR and bound.value is not None:
             found |= self._tree.names_in(*(over for over, _ in iterables(self._module.names, bound.value, bound.path)))
         return found
+
+    def taken_from(self, variable: cst.Name) -> cst.BaseExpression | None:
+        """What a loop takes a variable from, one by one: ``rows`` of ``for row, size in zip(rows, sizes)``."""
+        bound = self._module.values.reaching.only(variable)
+        if bound is None or bound.kind is not BindingKind.FOR or bound.value is None:
+            return None
+        sources = [*iterables(self._module.names, bound.value, bound.path)]
+        return sources[0][0] if len(sources) == 1 and not sources[0][1] else None
 
     def is_tensor(self, node: cst.BaseExpression) -> bool:
         """Whether an expression is seen to be a tensor; parts of a batch must have been moved."""

@@ -32,7 +32,7 @@ ROWWISE = frozenset(
     "abs acos add asin atan2 bmm ceil clamp cos cross cumsum diag dist div dot einsum eq erf exp floor ge gt le log "
     "log1p logical_and logical_not logical_or lt matmul max mean min mm mul ne norm outer pow reciprocal relu "
     "round rsqrt sigmoid sign sin softmax sort sqrt square std sub sum tan tanh topk trace where mv argmax "
-    "argmin var logsumexp cosine_similarity log_softmax normalize tril triu cat amax amin".split()
+    "argmin var logsumexp cosine_similarity log_softmax normalize tril triu cat amax amin pad".split()
 )
 #: Methods that compute each row from that row alone.
 ROWWISE_METHODS = (METHODS - {"cpu", "cuda", "to", "clone"}) | (
@@ -46,6 +46,8 @@ REDUCING_UP_TO = frozenset({"mean", "sum", "std", "var", "max", "min", "amax", "
 VIEWS = frozenset({"unsqueeze", "squeeze", "view", "reshape", "transpose", "permute", "t", "flatten"})
 #: Methods that give numbers, which are on the host.
 SIZES = frozenset({"size", "dim", "numel", "stride"})
+#: What writing to a tensor does not change.
+FORMS = frozenset({"shape", "size", "ndim", "dtype", "device"})
 #: The names of functions that set up something, unless a step calls them.
 ONCE = re.compile(r"init|reset|build|create_|make_|load")
 _WORD = re.compile(r"\w+")

@@ -15,7 +15,7 @@ from torchlint.model.syntax.dotted import called_name, dotted_name
 
 from ._row_fills import is_full
 from ._row_values import Level, RowValues, counter, flattened, may_be_channels
-from ._row_words import SCATTERING_AT_ONCE
+from ._row_words import FORMS, SCATTERING_AT_ONCE
 
 #: Operators that give another number for each number.
 _SHIFTING = (cst.Add, cst.Subtract, cst.Multiply)
@@ -59,16 +59,21 @@ class RowWrites:
         return flattened(_target_of(writes[0]))[0] if self._is_of_rows(loop.body, body) else None
 
     def _are_independent(self, loop: cst.For, writes: list[_Write]) -> bool:
-        """Whether no iteration reads what another one writes: of the tensors written, only the items written."""
+        """Whether no iteration reads what another one writes: of the tensors written, only the items, and the size."""
         targets = [_target_of(item) for item in writes]
         bases = {flattened(target)[0] for target in targets}
         written = {dotted_name(base) for base in bases}
         items = {self._module.code(target) for target in targets}
         return None not in written and all(
-            part in bases or self._is_in_item(part, items)
+            part in bases or self._is_in_item(part, items) or self._is_form(part)
             for part in self._tree.nodes_in(loop.body)
             if isinstance(part, (cst.Name, cst.Attribute)) and dotted_name(part) in written
         )
+
+    def _is_form(self, part: cst.CSTNode) -> bool:
+        """Whether only the size or type is read: ``out`` of ``out.shape``."""
+        above = self._tree.parent(part)
+        return isinstance(above, cst.Attribute) and above.value is part and above.attr.value in FORMS
 
     def _is_in_item(self, part: cst.CSTNode, items: set[str]) -> bool:
         """Whether ``part`` is what one of ``items``, given by their source, is an item of."""

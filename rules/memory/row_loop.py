@@ -23,7 +23,8 @@ class RowLoop(Rule):
       the row that it replaces (`x[i] = torch.triu(x[i])`), and pairs (`out[i, j] = torch.dist(x[n, i], y[n, j])`),
       also of rows behind others (`out[start + i] = x[order[i]]`), of the rows of images (`out[:, :, i]`), and with the
       number of the row (`x[i] * (i / n)`);
-    - `mask[i, :length] = 1` or `mask[i, :length].fill_(1)`, which fill each row up to a length of its own;
+    - `mask[i, :length] = 1` or `mask[i, :length].fill_(1)`, which fill each row up to a length of its own, and
+      `row[:length] = 0` in `for row, length in zip(mask, lengths)`;
     - `out[i] = row` and `out[i, 3] = 0`, the same in all rows, and `out[i, labels[i]] = 1`, one item of each row,
       which a list may name if `out` is on the GPU;
     - `out[i] = x[i, places[i]]` and `out[i] = x[i, :, start:end]`, an item or a window of each row, and
