@@ -14,7 +14,8 @@ from torchlint.model.program.dispatch import Dispatch
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.calls import Call
-from torchlint.model.syntax.dotted import is_attribute_of_self
+from torchlint.model.syntax.dotted import called_name, is_attribute_of_self
+from torchlint.model.syntax.parameters import parameters_of
 
 #: How many names, methods and functions a mask is followed through.
 _DEPTH = 16
@@ -35,6 +36,7 @@ class Part(Enum):
     LOWER = "lower"  #: the diagonal and everything below it
     UPPER = "upper"  #: everything above the diagonal
     NONE = "none"
+    ANY = "any"  #: not known, before something is written there
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,9 @@ class Square:
     boolean: bool = False
 
 
-_TURNED = {Part.LOWER: Part.UPPER, Part.UPPER: Part.LOWER, Part.ALL: Part.NONE, Part.NONE: Part.ALL}
+#: What functions of torch make of a size.
+_MADE = {"torch.ones": Part.ALL, "torch.zeros": Part.NONE, "torch.empty": Part.ANY}
+_TURNED = {Part.LOWER: Part.UPPER, Part.UPPER: Part.LOWER, Part.ALL: Part.NONE, Part.NONE: Part.ALL, Part.ANY: Part.ANY}
 
 
 class CausalMasks:
@@ -86,6 +90,10 @@ class CausalMasks:
     # -- names
 
     def _named(self, node: cst.Name | cst.Attribute, depth: int) -> Square | None:
+        made = self._module.values.reaching.assigned(node)
+        if isinstance(node, cst.Name) and isinstance(made, cst.Call):
+            changes = self._changes(node, made)
+            return self._changed(made, changes, depth) if changes is not None else None
         buffer = self._buffer(node) if isinstance(node, cst.Attribute) else None
         values = [buffer] if buffer is not None else self._passed_to_network(node)
         if not values:
@@ -95,6 +103,35 @@ class CausalMasks:
             values = list(found.values)
         squares = {self._square(value, depth - 1) for value in values if value is not node}
         return squares.pop() if len(squares) == 1 else None
+
+    def _changes(self, name: cst.Name, made: cst.Call) -> list[cst.Call] | None:
+        """The methods that change ``made`` in place, in order, before ``name`` reads it; None if more may change it.
+
+        So for ``mask.triu_(1)``, in a statement of its own next to the one that assigns ``made``.
+        """
+        tree = self._tree
+        home = self._module.names.home_of(name)
+        given = self._module.values.reaching.only(name)
+        found: list[cst.Call] = []
+        for use in self._module.values.reaching.uses_of(given, home) if given is not None and home is not None else ():
+            above = tree.parent(use)
+            if isinstance(above, cst.Subscript) and above.value is use and tree.is_target(above):
+                return None
+            call = tree.parent(above) if isinstance(above, cst.Attribute) and above.value is use else None
+            if not isinstance(call, cst.Call) or call.func is not above or not called_name(call).endswith("_"):
+                continue
+            lines = tree.line_of(tree.statement_of(made)), tree.line_of(tree.statement_of(call))
+            is_next = lines[0] is not None and lines[1] is not None and lines[0][0] is lines[1][0]
+            if not is_next or not isinstance(tree.parent(call), cst.Expr) or tree.index(call) > tree.index(name):
+                return None
+            found.append(call)
+        return found
+
+    def _changed(self, made: cst.Call, changes: list[cst.Call], depth: int) -> Square | None:
+        found = self._square(made, depth - 1)
+        for call in changes:
+            found = None if found is None else self._method(call, called_name(call), found, depth)
+        return found
 
     def _passed_to_network(self, node: cst.CSTNode) -> list[cst.BaseExpression]:
         """What all calls of a network, at least one, pass for a parameter of its ``forward``."""
@@ -180,19 +217,30 @@ class CausalMasks:
         if method == "generate_square_subsequent_mask" and self._module.value(node.func.value).kind is Kind.MODULE:
             owner = self._module.value(node.func.value)
             return Square(Part.UPPER, lowest=True) if owner.name == "torch.nn.Transformer" else None
+        own = self._module.definitions.called(node, self._module.values)
+        if own:
+            return self._returned(own, depth)
         found = self._square(node.func.value, depth - 1)
         return None if found is None else self._method(node, method, found, depth)
+
+    def _returned(self, own: list[cst.FunctionDef | cst.ClassDef], depth: int) -> Square | None:
+        """What a method of the program returns, which takes no parameters but its object."""
+        if len(own) != 1 or not isinstance(own[0], cst.FunctionDef) or len(parameters_of(own[0])) > 1:
+            return None
+        returned = self._module.definitions.returns(own[0])
+        found = {self._square(value, depth - 1) if value is not None else None for value in returned}
+        return found.pop() if len(found) == 1 else None
 
     def _function(self, call: Call, depth: int) -> Square | None:
         name, args = call.name, call.node.args
         first = next((item.value for item in args if item.keyword is None), None)
         if name == _GENERATE:
             return Square(Part.UPPER, lowest=True)
-        if name in ("torch.ones", "torch.zeros"):
+        if name in _MADE:
             if not self._is_square_size(call.node):
                 return None
             boolean = self._module.name_of(call.argument("dtype").value) in _DTYPES
-            return Square(Part.ALL if name == "torch.ones" else Part.NONE, boolean=boolean)
+            return Square(_MADE[name], boolean=boolean)
         if name == "torch.full" and first is not None:
             second = next((item.value for item in args[1:] if item.keyword is None), call.argument("fill_value").value)
             if not self._is_square(first):
@@ -227,6 +275,8 @@ class CausalMasks:
             return self._cut(found, method[:4], self._diagonal(call, 0))
         if method == "logical_not":
             return self._inverted(found)
+        if method == "fill_" and len(node.args) == 1 and not found.boolean:
+            return Square(Part.ALL, lowest=True) if self._is_lowest(node.args[0].value) else None
         if method in ("masked_fill", "masked_fill_") and found.part is Part.NONE and len(node.args) == 2:
             filled = self._square(node.args[0].value, depth - 1)
             if filled is not None and filled.boolean and self._is_lowest(node.args[1].value):

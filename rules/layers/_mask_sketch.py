@@ -11,7 +11,7 @@ from torchlint.source.ast_names import dotted_name
 ATTENTION = "scaled_dot_product_attention"
 #: The position of `attn_mask`; of the layer, queries, keys and values are before other arguments.
 POSITION = 3
-_MATRICES = frozenset({"ones", "zeros", "full", "tril", "triu", "logical_not"})
+_MATRICES = frozenset({"ones", "zeros", "empty", "full", "tril", "triu", "logical_not"})
 
 
 def may_be_causal(sketch: Sketch) -> bool:

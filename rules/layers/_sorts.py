@@ -62,7 +62,7 @@ class Sorts:
         node: cst.CSTNode = call
         parent = self._tree.parent(node)
         is_pair = sort == "sort"
-        if is_pair and _is_part(parent, call):
+        if is_pair and parent is not None and _is_part(parent, call):
             node, is_pair = parent, False
             parent = self._tree.parent(node)
         if not is_pair and (taken := self._taken(node, call)) is not None:
@@ -255,7 +255,7 @@ def _targets(target: cst.BaseExpression, is_pair: bool) -> list[cst.Name]:
     return names if len(names) == 2 == len(elements) else []
 
 
-def _is_part(node: cst.CSTNode | None, call: cst.Call) -> bool:
+def _is_part(node: cst.CSTNode, call: cst.Call) -> bool:
     """``pair[0]``, ``pair[1]``, ``pair.values`` or ``pair.indices`` of what ``call`` returns."""
     if isinstance(node, cst.Attribute):
         return node.value is call and node.attr.value in _PARTS

@@ -27,8 +27,9 @@ class ExplicitCausalMask(Rule):
 
     ## What it does
     Flags `attn_mask` of `scaled_dot_product_attention` if the mask is certainly causal and square: `torch.tril` of ones
-    as booleans, `torch.triu` of minus infinity, `generate_square_subsequent_mask`. The mask may be a buffer of which
-    the first rows and columns are taken (`self.mask[:n, :n]`). Also flags such a mask of `nn.MultiheadAttention` with
+    as booleans, `torch.triu` of minus infinity, `generate_square_subsequent_mask`, also in place (`mask.fill_(-inf)`,
+    `mask.triu_(1)`) and by a method without parameters. The mask may be a buffer of which the first rows and columns
+    are taken (`self.mask[:n, :n]`). Also flags such a mask of `nn.MultiheadAttention` with
     `need_weights=False` and without `is_causal=True` and a mask for padding.
 
     Not reported: masks that are combined with another mask, such as one for padding; masks with different numbers of
