@@ -276,8 +276,9 @@ class StepTensors(ForestFact):
 
     def is_scalar(self, node: cst.CSTNode) -> bool:
         """Whether ``node`` is a single number: a mean or a sum, or a backward pass starts from it or from its sum."""
-        if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and not node.args:
-            return node.func.attr.value in _REDUCTIONS
+        if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and len(node.args) < 2:
+            is_of_torch = self._forest.name_of(node.func) in ("torch.sum", "torch.mean")
+            return node.func.attr.value in _REDUCTIONS and is_of_torch is bool(node.args)
         return (dotted_name(node), self._forest.function_of(node)) in self._scalars
 
     @cached_property

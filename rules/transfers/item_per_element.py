@@ -25,8 +25,9 @@ class ItemPerElement(Rule):
     Flags `[x.item() for x in tensor]`, `[float(x) for x in tensor]`, `[int(row[0]) for row in tensor]`, and
     `tensor[i].item()`, `tensor[i, j].item()` or `tensor[i][0].item()` in a loop that binds `i`, also if the element
     gets a name before or is copied (`int(tensor[i].cpu().numpy())`), or if the loop takes it from `enumerate(tensor)`
-    or `zip(tensor, names)`, also after `pairs = list(zip(tensor, names))`, and `tensor[i, j].cpu()` in loops that bind `i` and `j`. The element may be rounded
-    or scaled before (`int(np.ceil(255 * tensor[i].cpu()))`), or counted up to (`range(x)`). The tensor is seen to be
+    or `zip(tensor, names)`, also after `pairs = list(zip(tensor, names))`, and `tensor[i, j].cpu()` in loops that bind
+    `i` and `j`. The element may be rounded or scaled before (`int(np.ceil(255 * tensor[i].cpu()))`), or counted up to
+    (`range(x)`). The tensor is seen to be
     one tensor, by how it is made, passed or used (`tensor.size()`, `tensor.device`), or is a row of something that a
     training step computes on, and is the same in all iterations. It may be an attribute of `self` that the loop does
     not set: `self.losses[i].item()`. Or it is an attribute of another object, and the loop iterates over a tensor of
