@@ -30,7 +30,7 @@ _ON_HOST = frozenset(
 #: Functions that only take tensors, numbers and flags.
 _FUNCTIONAL = "torch.nn.functional."
 #: The maximum number of expressions that a tensor is followed through.
-_DEPTH = 12
+_DEPTH = 16
 #: Attributes of devices and dtypes.
 _OF_OTHERS = frozenset({"type", "index", "is_floating_point", "is_complex", "is_signed", "itemsize"})
 
