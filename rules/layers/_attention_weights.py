@@ -10,13 +10,18 @@ from torchlint.model.module import Module
 from torchlint.model.program.objects import ObjectFlow
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Value
-from torchlint.model.syntax.parameters import parameters_of
+from torchlint.model.syntax.parameters import parameters_of, positional_parameters
 
 _LAYER = "torch.nn.MultiheadAttention"
 #: Parameters that ask for weights, or that depend on whether they are computed.
 _ABOUT_WEIGHTS = frozenset({"need_weights", "average_attn_weights", "is_causal"})
 #: How many arguments precede ``need_weights``: queries, keys, values and a mask.
 _BEFORE = 4
+#: Layers that take one input, and containers that do.
+_OF_ONE_INPUT = frozenset(
+    f"torch.nn.{name}"
+    for name in "Linear LayerNorm RMSNorm BatchNorm1d Dropout Identity GELU ReLU SiLU Sequential ModuleList".split()
+)
 
 
 class AttentionWeights:
@@ -38,14 +43,19 @@ class AttentionWeights:
             layer = self._module.value(call.func)
             if layer.name == _LAYER:
                 yield call, next(iter(sorted(layer.origins, key=self._tree.index)), None)
-            elif created := self._contained(call.func) or self._only_fitting(call, layer):
+            elif created := self._contained(call) or self._only_fitting(call, layer):
                 yield call, created
 
-    def _contained(self, layer: cst.BaseExpression) -> cst.CSTNode | None:
-        """Where the layers are created of a container of which ``layer`` is one; None if it may contain others."""
+    def _contained(self, call: cst.Call) -> cst.CSTNode | None:
+        """Where the layers are created of a container, one of which ``call`` runs; None if it may run others.
+
+        Those that take no such arguments do not count: ``for attend, forward in self.layers``.
+        """
+        layer = call.func
         created = self._module.fact(ObjectFlow).of(layer) if isinstance(layer, (cst.Name, cst.Subscript)) else ()
-        calls = [item for item in created if isinstance(item, cst.Call) and self._module.name_of(item.func) == _LAYER]
-        return min(calls, key=self._tree.index) if calls and len(calls) == len(created) else None
+        fitting = [item for item in created if not (isinstance(item, cst.Call) and self._rejects(item, call))]
+        calls = [item for item in fitting if isinstance(item, cst.Call) and self._module.name_of(item.func) == _LAYER]
+        return min(calls, key=self._tree.index) if calls and len(calls) == len(fitting) else None
 
     def _only_fitting(self, call: cst.Call, layer: Value) -> cst.CSTNode | None:
         """Where the layer is created, if no other network that ``call`` may run takes these arguments."""
@@ -56,7 +66,9 @@ class AttentionWeights:
         return min(fitting, key=self._tree.index) if is_layer and all(is_layer) else None
 
     def _rejects(self, created: cst.CSTNode, call: cst.Call) -> bool:
-        """Whether a network of the program has a ``forward`` without a keyword of ``call``, or with more to pass."""
+        """Whether a network takes other arguments than ``call`` passes: one input, other keywords, more or fewer."""
+        if self._module.value(created).name in _OF_ONE_INPUT:
+            return True
         owner = self._module.value(created).definition
         forward = self._module.definitions.method(owner, "forward") if isinstance(owner, cst.ClassDef) else None
         if forward is None:
@@ -65,6 +77,9 @@ class AttentionWeights:
         given = {item.keyword.value for item in call.args if item.keyword is not None}
         unknown = given - {item.name.value for item in params}
         if unknown and not isinstance(forward.params.star_kwarg, cst.Param):
+            return True
+        positional, taken = [item for item in call.args if item.keyword is None], positional_parameters(forward)[1:]
+        if len(positional) > len(taken) and not isinstance(forward.params.star_arg, cst.Param):
             return True
         required = [item for item in params[1:] if item.default is None]
         return len(call.args) < len(required)
@@ -93,7 +108,7 @@ class AttentionWeights:
             )
         if not isinstance(target, (cst.Tuple, cst.List)) or len(target.elements) != 2:
             return False
-        second = target.elements[1].value
+        second = target.elements[1].value  # of `out, *_`, too
         return isinstance(second, cst.Name) and not self._uses(second)
 
     def _uses(self, target: cst.Name) -> list[cst.Name]:
@@ -114,7 +129,7 @@ class AttentionWeights:
     def _is_bound(self, use: cst.Name) -> bool:
         """Whether a name is given another value there."""
         above = self._tree.parent(use)
-        while isinstance(above, (cst.Element, cst.Tuple, cst.List)):
+        while isinstance(above, (cst.BaseElement, cst.Tuple, cst.List)):
             above = self._tree.parent(above)
         return isinstance(above, (cst.AssignTarget, cst.CompFor)) or (
             isinstance(above, cst.For) and self._tree.within(use, above.target)

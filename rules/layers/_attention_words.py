@@ -8,7 +8,7 @@ from torchlint.source.lexemes import arguments, behind, places
 
 _CALL = r"[ \t]*=[ \t]*[\w.]{1,80}(?:\[[^\]\n]{0,60}\][\w.]{0,60}){0,2}\("
 #: `, _ = self.attn(`
-_UNPACKED = re.compile(rf",[ \t]*\w{{1,60}}[ \t]*[)\]]?{_CALL}")
+_UNPACKED = re.compile(rf",[ \t]*\*?\w{{1,60}}[ \t]*[)\]]?{_CALL}")
 _ASSIGNED = re.compile(_CALL)
 _NAME = re.compile(r"\w{1,60}\Z")
 _BRACKET = re.compile(r"[()\[\]{}]")

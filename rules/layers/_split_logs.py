@@ -88,7 +88,7 @@ class SplitLogs:
         return value.name == "torch.nn.BCELoss" and value.definition is None
 
     def _is_small(self, node: cst.BaseExpression, depth: int = _DEPTH) -> bool:
-        """``1e-8``, ``self.eps``: added so that a logarithm stays finite; a name for nothing else in the program."""
+        """``1e-8``, ``self.eps``: added so that a logarithm stays finite; whatever its name is."""
         if isinstance(node, (cst.Float, cst.Integer)):
             return 0 <= float(node.value.replace("_", "")) <= _EPSILON
         is_named = depth > 0 and isinstance(node, (cst.Name, cst.Attribute))

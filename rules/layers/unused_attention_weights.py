@@ -18,8 +18,9 @@ class UnusedAttentionWeights(Rule):
 
     ## What it does
     Flags calls of an `nn.MultiheadAttention` without `need_weights`, of whose two results only the first is read:
-    `attn(q, k, v)[0]`, `out, _ = attn(q, k, v)`, or a second name that nothing uses. The attribute may also contain
-    another layer of the program by a setting, if that layer does not take the arguments of the call.
+    `attn(q, k, v)[0]`, `out, _ = attn(q, k, v)`, or a second name that nothing uses before it gets another value. The
+    attribute, or the container that the layer is in, may also contain other layers, if those do not take the arguments
+    of the call.
 
     Not reported are calls that pass `need_weights`, `average_attn_weights` or `is_causal`, or options that are not
     seen, classes derived from `nn.MultiheadAttention`, other libraries' classes of this name, and files that register
@@ -60,7 +61,7 @@ class UnusedAttentionWeights(Rule):
 
     code = "TL701"
     name = "unused-attention-weights"
-    words = (("[0]", re.compile(r",[ \t]*\w+[ \t]*[)\]]?[ \t]*=")),)
+    words = (("[0]", re.compile(r",[ \t]*\*?\w+[ \t]*[)\]]?[ \t]*=")),)
     project_words = (
         "torch",
         "MultiheadAttention(",
