@@ -127,12 +127,22 @@ class Precision:
             and not self._runs_on_host(step)
             and not module.fact(HostTraining).is_done_by(step.loop)
             and not self._differentiates_around(step.forward)
-            and not all(module.fact(Sizes).is_tiny(network) for network in module.fact(Steps).networks(step))
+            and not self._is_tiny(step)
             and not self._trains_linear_layer(step)
             and not any(map(module.fact(PrecisionSettings).concern, module.fact(Steps).networks(step)))
             and not any(map(self._adds_determinants, module.fact(Steps).networks(step)))
             and not self._decomposes(step.forward)
         )
+
+    def _is_tiny(self, step: TrainingLoop) -> bool:
+        """Whether all networks of a step that have layers are tiny; also if the step runs none."""
+        networks, sizes = self._module.fact(Steps).networks(step), self._module.fact(Sizes)
+        with_layers = [network for network in networks if not sizes.has_no_layers(network)]
+        if networks and not with_layers:  # ``diffusion.loss(model, images)``
+            given = [item.value for item in step.forward.args]
+            with_layers = [node for node in given if self._module.value(node).kind is Kind.MODULE]
+            return bool(with_layers) and all(map(sizes.is_tiny, with_layers))
+        return all(map(sizes.is_tiny, with_layers))
 
     def _adds_determinants(self, network: cst.BaseExpression) -> bool:
         """Whether the file that defines a network adds up log-determinants, or solves differential equations."""

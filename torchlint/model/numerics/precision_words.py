@@ -26,11 +26,14 @@ _WORDS = re.compile(
     r"|(?:^|\.|\W)half(?:\W|$)|autocast|grad_?scaler|native_?scaler|loss_?scal(?!es)|mixed_?prec|(?:matmul|fp32)_precision"
     r"|fp16|bf16|bfloat16|half_?tensor|deepspeed|fsdp|parallelize"
 )
-#: "amp" is also short for amplitude; gradients may be compressed on their way between processes only; and the inverse
-#: of a covariance is a precision matrix.
+#: "amp" is also short for amplitude; gradients may be compressed on their way between processes only; the inverse of a
+#: covariance is a precision matrix; and the scale of a loss by its name, ``style_loss_scale``, is its weight.
 _OTHERS = re.compile(
     r"amp_to_|_to_amp(_|$)|to_amp_|(?:fact|rand|max|min|mean|peak|noise|signal|wave?)_amp(?:_|$)"
     r"|(?:fp16|bf16)_(?:allreduce|compress)|precision_matri(?:x|ces)"
+    r"|(?:^|_)(?!(?:dynamic|static|init|initial|start|default|fp16|amp|apex|deepspeed|gradient|grad|scaled|current|cur"
+    r"|last|prev|old|new|max|min|total|model|optimizer|optim|use|with|enable|no|get|set|update|log|if|for|the|by)_)"
+    r"[a-z0-9]+_loss_scale$"
 )
 #: What sets the precision of a program; other words of other files may be about something else.
 _SETTING = re.compile(

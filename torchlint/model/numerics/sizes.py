@@ -41,6 +41,11 @@ class Sizes(ForestFact):
         sizes = [self._largest(call, set()) for call in made or ()]
         return bool(sizes) and all(size is not None and size <= _TINY for size in sizes)
 
+    def has_no_layers(self, network: cst.BaseExpression) -> bool:
+        """Whether the file shows that ``network`` has no layers: a loss, or a process that runs other networks."""
+        made = self._forest.fact(Constructors).of(network)
+        return bool(made) and all(self._largest(call, set()) == 0 for call in made or ())
+
     def largest(self, network: cst.BaseExpression) -> int | None:
         """The weights of the largest layer of ``network``; None if the file does not show them all."""
         sizes = [self._largest(call, set()) for call in self._forest.value(network).origins]
