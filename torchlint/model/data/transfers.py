@@ -65,7 +65,9 @@ class Transfers(ForestFact):
         value = self._forest.value(node)
         made = [item for item in value.origins if isinstance(item, cst.Call)]
         if not value.origins and not value.sure:
-            return value.kind is Kind.TRAINER and value.name in ACCELERATE  # by its name and its uses
+            imported = self._forest.imported_by(self._tree.root_of(node)) if node is not None else ()
+            is_imported = any(name.partition(".")[0] == "accelerate" for name in imported)
+            return is_imported and value.kind is Kind.TRAINER and value.name in ACCELERATE  # by its name and its uses
         return bool(made) and all(
             self._forest.name_of(item.func) in ACCELERATE and not self._stays_on_cpu(item) for item in made
         )
