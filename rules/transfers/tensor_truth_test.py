@@ -29,7 +29,8 @@ class TensorTruthTest(Rule):
     `forward` that the step calls, also in another file. In a `forward` that records gradients, its inputs count as
     well, and so do buffers of the network or its parts and what is computed from them: `if not self.is_initialized:`,
     also with `.item()`, `if torch.any(self.cluster_size < 2):`. Its callers may be unknown, as those in the `Trainer`
-    of transformers, or train it on all data at once, in one step per epoch. A test at every second step
+    of transformers, or train it on all data at once, in one step per epoch. A `train_step` of a network counts as a
+    step, and so does a method for its loss (`calculate_loss`) of which no call is seen. A test at every second step
     (`if step % 2 == 0:`) is flagged too.
 
     Not reported: tests at fewer steps, in evaluation mode, in validation loops and in exception handlers; tests of
@@ -79,7 +80,7 @@ class TensorTruthTest(Rule):
     project_words = (
         (
             *("backward(", "Trainer(", "self.training", "def training_step(", "def compute_loss("),
-            re.compile(r"class \w*Loss\w*\("),
+            re.compile(r"class \w*Loss\w*\(|def (?:train_step|\w*loss)\("),
         ),
     )
     demo = ("GPU",)

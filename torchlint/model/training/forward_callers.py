@@ -1,4 +1,4 @@
-"""Which calls of a `forward` show how it is run, and which functions of a network are a part of it."""
+"""Which calls of a `forward` show how it is run, and which methods of a network train it, or are a part of it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from torchlint.model.forest import ForestFact
 from torchlint.model.program.dispatch import Dispatch
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.training.function_words import EVALUATING, USING, words_of
+
+#: Methods of a network that take a batch and return a loss, whatever runs them.
+_STEPS = frozenset({"train_step", "training_step"})
 
 
 class ForwardCallers(ForestFact):
@@ -31,6 +34,19 @@ class ForwardCallers(ForestFact):
         callers = self._forest.fact(Dispatch).callers(around) if around is not None else ()
         functions = {self._forest.function_of(caller) for caller in callers}
         return around is function or functions == {function}
+
+    def is_step(self, function: cst.FunctionDef) -> bool:
+        """Whether ``function`` is a method of a network that trains it for one step, by its name."""
+        return function.name.value in _STEPS and self._is_of_network(function)
+
+    def gives_loss(self, function: cst.FunctionDef) -> bool:
+        """Whether ``function`` is a method of a network that computes its loss, by its name; no call of it is seen."""
+        is_named = "loss" in words_of(function.name.value) and self._is_of_network(function)
+        return is_named and not self._forest.fact(Dispatch).callers(function)
+
+    def _is_of_network(self, function: cst.FunctionDef) -> bool:
+        owner = self._forest.tree.class_of(function)
+        return owner is not None and self._forest.values.instance(owner).kind is Kind.MODULE
 
     def passes_on(self, function: cst.FunctionDef) -> bool:
         """Whether ``function``, which nobody is seen to call, is a part of a network, and not one for inference."""

@@ -109,24 +109,24 @@ class StepPlaces(ForestFact):
             return StepPlace(function, (), trains=True) if self.usually(node, function) else None
         if not self._forest.fact(Iterations).at_every_iteration(node, function):
             return None
+        forwards = self._forest.fact(ForwardCallers)
+        if forwards.is_step(function):
+            return StepPlace(function, (), trains=True)
         none = [*none, *self._none_at(node, function)]
         is_forward = function.name.value == "forward" and self.is_forward(function)
-        inner = function if is_forward else inner
+        inner = function if is_forward or forwards.gives_loss(function) else inner
         if inner is not None and is_static(function):
             return None
-        if self._forest.fact(GradModes).of(function.body).is_off:
-            inner = None  # what calls it may train
+        inner = None if self._forest.fact(GradModes).of(function.body).is_off else inner  # what calls it may train
         calls = self._forest.fact(Dispatch).callers(function)
         if calls and all(map(self._forest.fact(Purposes).is_self_test, calls)):
             return None
         if is_forward:
-            calls = self._forest.fact(ForwardCallers).of(function)
+            calls = forwards.of(function)
         is_last = depth <= 0 or function in self._forest.fact(LibrarySteps).forwards
         if inner is not None and (not calls or (is_forward and is_last)):
-            if none:
-                return None  # without targets, it runs for inference
-            passes_on = is_forward or self._forest.fact(ForwardCallers).passes_on(function)
-            return StepPlace(inner, (), trains=True) if passes_on else None
+            passes_on = is_forward or forwards.passes_on(function)
+            return StepPlace(inner, (), trains=True) if passes_on and not none else None  # without targets, it infers
         excludes = self._forest.values.branches.excludes  # `sinkhorn(x)` of `def sinkhorn(x, eps=-1)`, where `eps > 0`
         calls_in_training = (call for call in calls if not is_beside_training(self._forest, call))
         running = [call for call in calls_in_training if not excludes(call, function, node)]
