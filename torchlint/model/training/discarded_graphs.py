@@ -68,8 +68,15 @@ class DiscardedGraphs:
         """The calls of networks that only measure, in functions that read an output and keep this one in no object."""
         for call in self._module.fact(Evaluation).metrics_in(self._module.root):
             home = self._home_of(call)
-            if self._uses.reads(home) and not self._uses.is_kept(call, home):
+            is_read = self._uses.reads(home) or self._is_printed(call, home)
+            if is_read and not self._uses.is_kept(call, home):
                 yield call
+
+    def _is_printed(self, call: cst.Call, home: cst.CSTNode) -> bool:
+        """Whether ``home`` prints the output of ``call``, also in a text."""
+        carries = self._module.fact(Outputs).carries
+        prints = (item for item in self._module.tree.calls_in(home) if dotted_name(item.func) == "print")
+        return any(carries(given.value, {call}, DETACHING) for item in prints for given in item.args)
 
     def _runs_network(self, call: cst.Call, home: cst.FunctionDef) -> bool:
         """Whether ``call`` runs a network, or a method of the object that does: ``self.value(state)``.
