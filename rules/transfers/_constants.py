@@ -10,12 +10,14 @@ from functools import cached_property
 import libcst as cst
 
 from torchlint.model.module import Module
+from torchlint.model.program.configuration import Configuration
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.moves import device_of
 from torchlint.model.semantics.value import Device
 from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.calls import changes_in_place, keyword
 from torchlint.model.syntax.climbing import climb
+from torchlint.model.syntax.conditions import conjuncts
 from torchlint.model.syntax.dotted import called_name, dotted_name, index_of, last_part
 from torchlint.model.syntax.literals import is_none
 from torchlint.model.tensors.new_tensors import NewTensors
@@ -90,7 +92,7 @@ class ConstantUploads:
         copied = self._copying(factory)
         named = copied is None and self._is_copied_later(factory)
         node = factory if named else copied
-        if node is None or self._module.fact(SeldomTaken).has(node):
+        if node is None or self._module.fact(SeldomTaken).has(node) or self._is_unset(node, data):
             return None
         repeated = self._module.fact(StepPlaces).per_batch(node)
         if repeated is None or self._is_compiled(node) or any(map(self._is_default, repeated.calls)):
@@ -271,6 +273,27 @@ class ConstantUploads:
         return device_of(device, self._module.values) in (None, Device.CUDA)
 
     # -- how often
+    def _is_unset(self, node: cst.Call, data: cst.BaseExpression) -> bool:
+        """Whether ``data`` is tested for None before, and nothing is seen to give it a value.
+
+        So for ``if self.weights is not None: scores.new_tensor(self.weights)`` of a constructor's ``weights=None``.
+        """
+        name = dotted_name(data)
+        if name is None or not any(
+            isinstance(above, cst.If) and child is above.body and name in _given_names(above.test)
+            for above, child in climb(self._tree, node)
+        ):
+            return False
+        sources = self._sources(data)
+        for item in [item for item in sources if isinstance(item, cst.Call)]:  # a function may return what it is given
+            sources += [source for given in item.args for source in self._sources(given.value)]
+        given = [item for item in sources if not isinstance(item, cst.Call) and not is_none(item)]
+        return not any(map(self._module.value, given)) and any(map(is_none, sources))
+
+    def _sources(self, node: cst.BaseExpression) -> list[cst.BaseExpression]:
+        found = self._module.fact(Configuration).sources(node)
+        return [*found.values] if found is not None else []
+
     def _is_default(self, call: cst.Call) -> bool:
         """Whether a call computes what its caller may be given: ``if grid is None: grid = self.make_grid(x)``."""
         statement = self._tree.statement_of(call)
@@ -305,3 +328,14 @@ class ConstantUploads:
         found += [call.receiver for call in self._module.methods("compile")]
         definitions = (self._module.value(item).definition for item in found)
         return frozenset(item for item in definitions if item is not None)
+
+
+def _given_names(test: cst.BaseExpression) -> set[str]:
+    """What a condition requires not to be None."""
+    return {
+        dotted_name(part.left) or ""
+        for part in conjuncts(test)
+        if isinstance(part, cst.Comparison)
+        and isinstance(part.comparisons[0].operator, cst.IsNot)
+        and is_none(part.comparisons[0].comparator)
+    }
