@@ -5,7 +5,16 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from torchlint.model.tensors.creation import COMPUTING, FACTORIES, FILLING, JOINING, LEGACY, READING, SAME_EVERYWHERE
+from torchlint.model.tensors.creation import (
+    COMPUTING,
+    DRAWN_IF_SIZED,
+    FACTORIES,
+    FILLING,
+    JOINING,
+    LEGACY,
+    READING,
+    SAME_EVERYWHERE,
+)
 from torchlint.rule.bindings import Function
 from torchlint.rule.sketch import Sketch
 from torchlint.source.ast_names import called_name, root_of
@@ -137,7 +146,7 @@ def _may_be_created(sketch: Sketch, statement: ast.stmt, moved: ast.expr, makers
             return True
         elif not isinstance(node, ast.Call):
             waiting += [(item, filled) for item in _operands(node)]
-        elif sketch.may_be(node.func, FACTORIES) or _may_be_sized(sketch, node, filled=filled):
+        elif sketch.may_be(node.func, FACTORIES | DRAWN_IF_SIZED) or _may_be_sized(sketch, node, filled=filled):
             if not any(item.arg is None or (item.arg in _OPTIONS and _is_elsewhere(item)) for item in node.keywords):
                 return True
         elif sketch.may_be(node.func, makers | _ARRAYS) or _may_be_returned(sketch, node):

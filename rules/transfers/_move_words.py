@@ -11,12 +11,12 @@ from torchlint.model.tensors.creation import FACTORIES, JOINING, WINDOWS
 from torchlint.source.lexemes import places
 
 _FACTORY = (
-    r"\b(?:zeros|ones|empty|full|eye|identity|tri|arange|linspace|logspace|rand|randn|randint|randperm|r?sample|\w+_window|tri[lu]_indices|"
-    r"(?:Bool|Byte|Char|Double|Float|Half|Int|Long|Short)?Tensor|(?:tensor|repeat)\((?:list\(|\[+)?range|"
+    r"\b(?:zeros|ones|empty|full|eye|identity|tri|arange|linspace|logspace|rand|randn|randint|randperm|normal|r?sample|\w+_window|tri[lu]_indices|"
+    r"(?:Bool|Byte|Char|Double|Float|Half|Int|Long|Short)?Tensor|(?:tensor|repeat)\(\s*(?:list\(\s*|\[[\[\s]*)?range|"
     r"(?<=[\w)\]] )for \w+ in range)\("
 )
 #: A list of one number, which is repeated.
-_REPEATED = r"\b(?:tensor|Tensor|array)\(\s*\[{1,2}[^\[\]]{1,120}\]{1,2}\s*\*"
+_REPEATED = r"\b(?:tensor|Tensor|array)\(\s*\[{1,2}[^\[\]]{1,120}\]{1,2}\s*[*+]"
 _MADE = re.compile(f"{_FACTORY}|{_REPEATED}")
 #: Functions and methods of several tensors.
 _JOINED = JOINING | {"scatter_"}
@@ -24,6 +24,7 @@ _CREATING = (
     *(f"{name}(" for name in FACTORIES - WINDOWS),
     "_window(",
     "Tensor(",
+    "normal(",
     "identity(",
     "tri(",
     "tensor([",

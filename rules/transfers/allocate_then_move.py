@@ -25,7 +25,7 @@ class AllocateThenMove(Rule):
 
     ## What it does
     Flags `torch.zeros(...)`, `ones`, `empty`, `full`, `eye`, `arange`, `linspace`, `logspace`, `rand`, `randn`,
-    `randint`, `randperm`, `tril_indices`, `triu_indices` and windows such as `hann_window` without a device, if the
+    `randint`, `randperm`, `normal` of a given size, `tril_indices`, `triu_indices` and windows such as `hann_window` without a device, if the
     result is moved by `.to(device)` or `.cuda()`
 
     - in the same expression, also after a cast, `nn.Parameter(...)`, a change of shape, a slice, `torch.triu`,
@@ -35,7 +35,7 @@ class AllocateThenMove(Rule):
     - in a later statement of the same block, or of one branch of an `if` in it (`if not x.is_cuda: ... else:`), also
       under several conditions, if nothing else uses the tensor before. Its size may be asked for, and statements may
       be between that give its name another form of it (`x = x.expand(8, 3)`, also by einops) or its items new tensors
-      (`x[..., 1] = torch.arange(8)`). A branch before may create it, in place of a parameter or of what the other
+      (`x[..., 1] = torch.arange(8)`). It may be copied several times by `.type_as(y)`. A branch before may create it, in place of a parameter or of what the other
       branch gives: `if noise is None: noise = torch.randn(size)`, then `noise = noise.to(x.device)`.
 
     Also flags
@@ -48,7 +48,7 @@ class AllocateThenMove(Rule):
       `torch.LongTensor(np.concatenate([np.arange(n) + i for i in range(rows)]))`, and of ranges:
       `torch.LongTensor(range(len(x)))`, `torch.LongTensor([range(n)])`, `torch.tensor([2 * i for i in range(n)])`;
     - tensors of one number that is repeated: `torch.tensor([step] * len(x))`, `torch.tensor([1] * rows * columns)`,
-      `torch.tensor([1] * n + [0] * n)`;
+      `torch.tensor([1] * n + [0] * n)`, also behind written ones: `torch.tensor([0.0] + [-1e9] * (n - 1))`;
     - tensors that `torch.cat` or `torch.stack` joins for each number of a range:
       `torch.cat([torch.full((size,), i) for i in range(n)])`;
     - what a distribution of numbers draws: `Normal(0, 1).sample((n,)).to(x.device)`;
@@ -213,7 +213,8 @@ class AllocateThenMove(Rule):
         found: set[cst.CSTNode] = set()
         for move in (*module.fact(Placement).moves, *module.fact(IndirectMoves).all):
             created = module.fact(NewTensors).of(move.source)
-            if created is None or (not created.named and created.factory.node in found):
+            is_copied_again = not created or not created.named or move.method == "type_as"
+            if created is None or (is_copied_again and created.factory.node in found):
                 continue  # `torch.ones(n).type(x.type()).to(device)` moves it twice
             found.add(created.factory.node)
             yield move, created

@@ -6,6 +6,8 @@ WINDOWS = frozenset(f"{name}_window" for name in ("bartlett", "blackman", "hammi
 ROUNDED = frozenset({"arange", "linspace", "logspace"}) | WINDOWS
 DRAWN = frozenset({"rand", "randint", "randn", "randperm"})
 FACTORIES = EXACT | ROUNDED | DRAWN
+#: ... and that does so if it is given a size: ``torch.normal(0, 1, size)``, but not ``torch.normal(mean, std)``.
+DRAWN_IF_SIZED = frozenset({"normal"})
 #: Methods that give the same values on any device.
 SAME_EVERYWHERE = frozenset(
     "long int float double half bfloat16 bool byte short view view_as reshape reshape_as unsqueeze unsqueeze_ squeeze "

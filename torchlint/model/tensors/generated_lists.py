@@ -43,17 +43,28 @@ class GeneratedLists(ForestFact):
         return over if isinstance(over, cst.Call) and self._forest.name_of(over.func) == "builtins.range" else None
 
     def is_repeated(self, node: cst.BaseExpression) -> bool:
-        """Whether ``node`` is a number that is repeated, or several such lists: ``[[1]] * n + [[0]] * n``."""
+        """Whether ``node`` is a number that is repeated, or several such lists: ``[[1]] * n + [[0]] * n``.
+
+        Lists of written numbers may be among them: ``[0.0] + [-1e9] * (n - 1)``.
+        """
         if not isinstance(node, cst.BinaryOperation):
             return False
         if isinstance(node.operator, cst.Add):
-            return self.is_repeated(node.left) and self.is_repeated(node.right)
+            sides = (node.left, node.right)
+            repeated = [self.is_repeated(side) for side in sides]
+            return any(repeated) and all(repeated[at] or self._is_of_numbers(side) for at, side in enumerate(sides))
         if not isinstance(node.operator, cst.Multiply):
             return False
         return any(
             (self._is_of_one(one) or self._is_product(one))
             and self._forest.value(count).kind in (Kind.UNKNOWN, Kind.NUMBER, Kind.OTHER)
             for one, count in ((node.left, node.right), (node.right, node.left))
+        )
+
+    def _is_of_numbers(self, node: cst.BaseExpression) -> bool:
+        """``[0.0]``, ``[1, 0]``."""
+        return isinstance(node, cst.List) and all(
+            isinstance(item, cst.Element) and self._is_scalar(item.value) for item in node.elements
         )
 
     def _is_product(self, node: cst.BaseExpression) -> bool:

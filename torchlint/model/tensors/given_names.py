@@ -6,6 +6,7 @@ import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.syntax.binding_kinds import BindingKind
+from torchlint.model.syntax.dotted import called_name
 
 
 class GivenNames(ForestFact):
@@ -30,6 +31,15 @@ class GivenNames(ForestFact):
         choices = {self._choice(tree.statement_of(item.node)) for item in made}
         only = next(iter(choices)) if len(choices) == 1 else None
         return only is not None and block is not None and tree.parent(only) is block
+
+    def are_copied_alike(self, one: cst.Name, other: cst.Name) -> bool:
+        """Whether two uses of a tensor copy it to where other tensors are: ``x.type_as(y)`` and ``x.type_as(z)``."""
+        return self._is_copied(one) and self._is_copied(other)
+
+    def _is_copied(self, use: cst.Name) -> bool:
+        method = self._forest.tree.parent(use)
+        call = self._forest.tree.parent(method) if isinstance(method, cst.Attribute) and method.value is use else None
+        return isinstance(call, cst.Call) and call.func is method and called_name(call) == "type_as"
 
     def _choice(self, statement: cst.CSTNode) -> cst.If | None:
         """The condition in whose branch a statement is, the first one of several with ``elif``."""

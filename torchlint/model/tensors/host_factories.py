@@ -11,7 +11,7 @@ from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.calls import Call, keywords_of
 from torchlint.model.syntax.literals import is_none
-from torchlint.model.tensors.creation import DRAWN, EXACT, FACTORIES, LEGACY
+from torchlint.model.tensors.creation import DRAWN, DRAWN_IF_SIZED, EXACT, FACTORIES, LEGACY
 from torchlint.model.tensors.numbers import Numbers
 
 #: Options of a factory for a tensor elsewhere, or one that must be on the host.
@@ -19,6 +19,8 @@ _OPTIONS = frozenset({"device", "generator", "out", "pin_memory", "requires_grad
 #: What makes an array of sizes and numbers, or a range of them, with the function of torch that does the same.
 _ARRAYS = {f"numpy.{name}": f"torch.{name}" for name in ("arange", "empty", "eye", "full", "linspace", "ones", "zeros")}
 _ARRAYS |= {"numpy.identity": "torch.eye", "numpy.tri": "torch.ones", "builtins.range": "torch.arange"}
+#: The number of parameters of a normal distribution.
+_PARAMETERS = 2
 #: Distributions with the functions of torch that draw from a form of them.
 _DRAWING_AS = {"Normal": "torch.randn", "Uniform": "torch.rand"}
 
@@ -53,7 +55,8 @@ class HostFactories(ForestFact):
         call, last = self._forest.call(node, name), name.removeprefix("torch.")
         if last in LEGACY and self._is_sized(call, filled=filled):
             return NewTensor(call, False, False, legacy=True, by_torch="torch.empty")
-        return self._made_by(call, last) if last in FACTORIES else None
+        is_sized = last in DRAWN_IF_SIZED and has_size(node)
+        return self._made_by(call, last) if is_sized or last in FACTORIES else None
 
     def of_array(self, node: cst.Call, name: str) -> NewTensor | None:
         """The tensor of an array that a function with this name creates, of sizes and numbers."""
@@ -102,7 +105,7 @@ class HostFactories(ForestFact):
         into = [item for item in options if not is_default(item)]
         if any(item.star == "**" for item in call.node.args) or not all(map(self._is_into_new, into)):
             return None
-        drawn = last in DRAWN
+        drawn = last in DRAWN | DRAWN_IF_SIZED
         exact = last in EXACT or (not drawn and self._counts(call))
         return NewTensor(call, exact, drawn, hosted=bool(into))
 
@@ -154,6 +157,12 @@ class HostFactories(ForestFact):
 def is_default(option: cst.Arg) -> bool:
     """Whether an option only states its default: ``requires_grad=False``."""
     return isinstance(option.value, cst.Name) and option.value.value == "False"
+
+
+def has_size(call: cst.Call) -> bool:
+    """Whether ``torch.normal`` is given a size, behind two numbers or by name."""
+    by_position = [item for item in call.args if item.keyword is None and not item.star]
+    return len(by_position) > _PARAMETERS or any(item.keyword and item.keyword.value == "size" for item in call.args)
 
 
 def has_device(call: cst.Call) -> bool:

@@ -358,6 +358,8 @@ class NewTensors(ForestFact):
             return False  # what follows does not run after it
         if tree.index(use) < tree.index(move) and self._only_fills(use):
             return False
+        if self._names.are_copied_alike(use, node):
+            return False
         return not any(tree.within(use, moved) for moved in self._moved_with(node))
 
     def _moved_with(self, node: cst.Name) -> Iterator[cst.CSTNode]:
