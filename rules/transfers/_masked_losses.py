@@ -22,8 +22,9 @@ from ._mask_words import COPYING, SHAPING
 #: Losses of one number per item, by the last part of their function or class.
 _BY_ITEM = frozenset(
     {
-        "smooth_l1_loss", "l1_loss", "mse_loss", "huber_loss", "binary_cross_entropy_with_logits", "kl_div",
-        "SmoothL1Loss", "L1Loss", "MSELoss", "HuberLoss", "BCEWithLogitsLoss", "KLDivLoss",
+        "smooth_l1_loss", "l1_loss", "mse_loss", "huber_loss", "kl_div",
+        "binary_cross_entropy", "binary_cross_entropy_with_logits",
+        "SmoothL1Loss", "L1Loss", "MSELoss", "HuberLoss", "KLDivLoss", "BCELoss", "BCEWithLogitsLoss",
     }
 )  # fmt: skip
 _BY_CLASS = frozenset({"cross_entropy", "nll_loss", "CrossEntropyLoss", "NLLLoss"})
