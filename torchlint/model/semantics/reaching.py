@@ -80,6 +80,10 @@ class Reaching:
         seen_from = tree.scope_of(at)
         while seen_from is not scope and seen_from.is_comprehension and seen_from.parent is not None:
             seen_from = seen_from.parent  # a comprehension runs where it is written
+        is_local = seen_from.parent is scope and type(scope.node) is cst.FunctionDef
+        is_later = is_local and type(seen_from.node) is cst.Lambda
+        if is_later:  # it sees what is there where it is written, and what is bound later
+            seen_from = scope
         if len(bindings) == 1 or seen_from is not scope:
             yield from bindings
             return
@@ -113,6 +117,9 @@ class Reaching:
                     stop = binding
                     break
             behind = first
+        if is_later:
+            yield from ordered[bisect_left(orders, here) :]
+            return
         loop = self._outer_loop(at)
         if loop is not None and (stop is None or not tree.within(stop.node, loop)):
             known = set(found)
