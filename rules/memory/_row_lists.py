@@ -12,12 +12,12 @@ from torchlint.model.program.tensor_forms import TensorForms
 from torchlint.model.semantics.value import Device
 from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.climbing import climb, nearest
-from torchlint.model.syntax.dotted import called_name, index_of
+from torchlint.model.syntax.dotted import bare, called_name, index_of
 from torchlint.model.syntax.scopes import unpacked
 
 from ._row_iterations import RowIterations
 from ._row_values import Level, Levels, RowValues
-from ._row_words import SIZES, VIEWS
+from ._row_words import COUNTING_IN, SIZES, VIEWS
 
 _JOINING = ("torch.stack", "torch.cat", "torch.concat", "torch.vstack", "torch.hstack")
 _COUNTING = ("builtins.range", "builtins.enumerate", "builtins.zip")
@@ -71,6 +71,7 @@ class RowLists:
         ``x[i]``, ``x[i].unsqueeze(0)`` and ``x[i, :, start[i] : end[i]]`` are only views, and so is ``x[i, places[i]]``
         if the places are numbers on the CPU.
         """
+        row, names = self._values.inlined(row, names)
         level = self._values.level(row, names)
         if level is Level.NUMBER:
             return isinstance(row, cst.BinaryOperation)  # `start + i * step`, of tensors because they are joined
@@ -113,9 +114,15 @@ class RowLists:
     def _repeats(self, target: cst.BaseExpression, over: cst.BaseExpression) -> bool:
         """Whether a loop may have many iterations, over numbers or the elements of tensors."""
         is_counting = isinstance(over, cst.Call) and self._module.name_of(over.func) in _COUNTING
-        if not is_counting and (isinstance(over, cst.Call) or not self._values.is_tensor(over)):
-            return False
+        if not is_counting and not self._is_arange(over):
+            if isinstance(over, cst.Call) or not self._values.is_tensor(over):
+                return False
         return self._module.fact(RowIterations).is_long(target, over)
+
+    def _is_arange(self, over: cst.BaseExpression) -> bool:
+        """``torch.arange(len(x))``, also cast: ``torch.arange(n).long()``."""
+        made = bare(over, COUNTING_IN, ())
+        return isinstance(made, cst.Call) and self._module.name_of(made.func) == "torch.arange"
 
     def _loop_of(self, name: cst.Name) -> cst.For | None:
         """The loop that appends each element of a list: its body does nothing else."""

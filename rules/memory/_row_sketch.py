@@ -6,10 +6,11 @@ import ast
 from collections.abc import Collection, Iterator
 
 from torchlint.rule.sketch import Sketch
-from torchlint.source.ast_names import called_name, dotted_name, root_of
+from torchlint.source.ast_names import bare, called_name, dotted_name, root_of
 
 from ._row_words import (
     CONVERTING,
+    COUNTING_IN,
     FEW,
     FILLING,
     FORMS,
@@ -189,12 +190,21 @@ def may_join_rows(sketch: Sketch) -> bool:
             given = call.args[0]
             if isinstance(given, (ast.ListComp, ast.GeneratorExp)):
                 is_plain = len(given.generators) == 1 and not given.generators[0].ifs
-                if is_plain and _may_be_rows(sketch, given.generators[0]) and _computes(given.elt):
-                    if not _runs_other(sketch, given.elt):
+                if is_plain and _may_be_rows(sketch, given.generators[0]):
+                    rows = [given.elt, *_lambdas(sketch, given.elt)]
+                    if any(_computes(row) and not _runs_other(sketch, row) for row in rows):
                         return True
             elif isinstance(given, ast.Name) and _may_append_rows(sketch, given.id, statement):
                 return True
     return False
+
+
+def _lambdas(sketch: Sketch, row: ast.expr) -> Iterator[ast.expr]:
+    """What a call may compute of a lambda: ``get(i)`` of ``get = lambda i: x[i][places[i]]``."""
+    name = row.func.id if isinstance(row, ast.Call) and isinstance(row.func, ast.Name) else None
+    for value in sketch.values(name) if name is not None else ():
+        if isinstance(value, ast.Lambda):
+            yield value.body
 
 
 def _may_append_rows(sketch: Sketch, name: str, at: ast.stmt) -> bool:
@@ -213,7 +223,9 @@ def _may_append_rows(sketch: Sketch, name: str, at: ast.stmt) -> bool:
 
 def _may_be_rows(sketch: Sketch, loop: ast.For | ast.comprehension) -> bool:
     """Whether a loop may iterate over numbers or a tensor, many times."""
-    return (not isinstance(loop.iter, ast.Call) or _counts(sketch, loop.iter)) and _may_be_long(loop.target, loop.iter)
+    over = bare(loop.iter, COUNTING_IN)
+    may_count = not isinstance(over, ast.Call) or _counts(sketch, over) or called_name(over) == "arange"
+    return may_count and _may_be_long(loop.target, loop.iter)
 
 
 def _appends(sketch: Sketch, statement: ast.stmt) -> bool:

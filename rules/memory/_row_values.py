@@ -146,9 +146,32 @@ class RowValues:
             return owner
         if may_be_channels(indices[: varying[0]]) and not self._is_window(indices[varying[0]], names):
             return None
-        if self.is_tensor(base) and levels[varying[0]] is not Level.OTHER:
-            return Level.ROW
+        first, *others = varying
+        if levels[first] is not Level.OTHER:
+            by_row = any(levels[place] is Level.ROW and isinstance(indices[place], cst.Index) for place in others)
+            if self.is_tensor(base) or (by_row and self._is_output(base)):
+                return Level.ROW
         return None if self._module.value(base).kind in _NO_ROWS else Level.OTHER
+
+    def _is_output(self, node: cst.BaseExpression) -> bool:
+        """Whether an expression is what a network gives, as far as its callers show one tensor."""
+        value = self._module.value(node)
+        return value.kind is Kind.TENSOR and value.role is Role.OUTPUT
+
+    def inlined(self, call: cst.BaseExpression, names: Levels) -> tuple[cst.BaseExpression, Levels]:
+        """What a call of a lambda computes, with the levels of its parameters: of ``get = lambda i: x[i][places[i]]``.
+
+        Another expression, and a lambda that uses a variable of the loop, as it is.
+        """
+        made = self._module.values.reaching.assigned(call.func) if isinstance(call, cst.Call) else None
+        given = call.args if isinstance(call, cst.Call) else ()
+        if not isinstance(made, cst.Lambda) or any(item.star or item.keyword is not None for item in given):
+            return call, names
+        params = [param.name.value for param in made.params.params]
+        if len(params) != len(given) or not (self._tree.names_in(made.body) - set(params)).isdisjoint(names):
+            return call, names
+        levels = [self.level(item.value, names) for item in given]
+        return made.body, dict(zip(params, levels, strict=True))
 
     def _is_window(self, part: cst.BaseSlice, names: Levels) -> bool:
         """``i : i + size``, whose parts are not single channels."""

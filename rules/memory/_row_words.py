@@ -38,14 +38,16 @@ ROWWISE = frozenset(
 ROWWISE_METHODS = (METHODS - {"cpu", "cuda", "to", "clone"}) | (
     {"dot", "matmul", "mm", "mv", "t", "transpose", "pow", "item", "size"}
 )
-#: Functions of Python that give the number of a tensor of one element.
-CONVERTING = frozenset({"int", "float", "bool", "abs"})
+#: Functions of Python that give the number of a tensor of one element, or the smallest or largest of several numbers.
+CONVERTING = frozenset({"int", "float", "bool", "abs", "min", "max"})
 #: Functions and methods that give for a row up to a length what they give for it with a mask.
 REDUCING_UP_TO = frozenset({"mean", "sum", "std", "var", "max", "min", "amax", "amin", "logsumexp"})
 #: Methods whose result shares its memory with the tensor.
 VIEWS = frozenset({"unsqueeze", "squeeze", "view", "reshape", "transpose", "permute", "t", "flatten"})
 #: Methods that give numbers, which are on the host.
 SIZES = frozenset({"size", "dim", "numel", "stride"})
+#: Methods that cast to integers.
+COUNTING_IN = frozenset({"long", "int"})
 #: What writing to a tensor does not change.
 FORMS = frozenset({"shape", "size", "ndim", "dtype", "device"})
 #: The names of functions that set up something, unless a step calls them.

@@ -24,7 +24,8 @@ class RowLoop(Rule):
       also of rows behind others (`out[start + i] = x[order[i]]`), of the rows of images (`out[:, :, i]`), and with the
       number of the row (`x[i] * (i / n)`);
     - `mask[i, :length] = 1` or `mask[i, :length].fill_(1)`, which fill each row up to a length of its own, and
-      `row[:length] = 0` in `for row, length in zip(mask, lengths)`;
+      `row[:length] = 0` in `for row, length in zip(mask, lengths)`, also up to a place that is computed from the number
+      of the row (`mask[i, : (i // chunk + 1) * chunk] = 1`);
     - `out[i] = row` and `out[i, 3] = 0`, the same in all rows, and `out[i, labels[i]] = 1`, one item of each row,
       which a list may name if `out` is on the GPU;
     - `out[i] = x[i, places[i]]` and `out[i] = x[i, :, start:end]`, an item or a window of each row, and
@@ -37,8 +38,8 @@ class RowLoop(Rule):
     - `mask.scatter_(1, i + torch.topk(x[:, i : i + m], n, dim=1)[1], True)`, group by group of the columns.
 
     The writes may be under conditions of a row: `if last[i] == end: scores[i] = -1e20`. Also flags rows that are
-    computed one by one and joined: `torch.stack([x[i] / n[i] for i in range(size)])`,
-    `torch.stack([start + i * step for i in range(size)])`, also sums, means and the like of rows up to a length of
+    computed one by one and joined: `torch.stack([x[i] / n[i] for i in range(size)])`, `torch.stack([start + i * step
+    for i in range(size)])`, by a lambda (`get(i)`) as well, also sums, means and the like of rows up to a length of
     their own (`torch.mean(x[i, : lengths[i]], dim=0)`), and a loop that only appends such rows to lists for
     `torch.stack` or `torch.cat`.
 

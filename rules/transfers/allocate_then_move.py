@@ -25,18 +25,19 @@ class AllocateThenMove(Rule):
 
     ## What it does
     Flags `torch.zeros(...)`, `ones`, `empty`, `full`, `eye`, `arange`, `linspace`, `logspace`, `rand`, `randn`,
-    `randint`, `randperm`, `normal` of a given size, `tril_indices`, `triu_indices` and windows such as `hann_window` without a device, if the
-    result is moved by `.to(device)` or `.cuda()`
+    `randint`, `randperm`, `normal` of a given size, `tril_indices`, `triu_indices` and windows such as `hann_window`
+    without a device, if the result is moved by `.to(device)` or `.cuda()`
 
     - in the same expression, also after a cast, `nn.Parameter(...)`, a change of shape, a slice, `torch.triu`,
       `torch.tril`, `F.pad`, arithmetic with numbers, comparisons or `.scatter_(...)`, joined with others, or with
       tensors of written numbers, by `torch.cat`, `torch.stack` or `torch.meshgrid`, or indexed
       (`torch.eye(classes)[labels]`);
     - in a later statement of the same block, or of one branch of an `if` in it (`if not x.is_cuda: ... else:`), also
-      under several conditions, if nothing else uses the tensor before. Its size may be asked for, and statements may
-      be between that give its name another form of it (`x = x.expand(8, 3)`, also by einops) or its items new tensors
-      (`x[..., 1] = torch.arange(8)`). It may be copied several times by `.type_as(y)`. A branch before may create it, in place of a parameter or of what the other
-      branch gives: `if noise is None: noise = torch.randn(size)`, then `noise = noise.to(x.device)`.
+      under several conditions, if nothing else uses the tensor before. Its size may be asked for, and statements may be
+      between that give its name another form of it (`x = x.expand(8, 3)`, also by einops) or its items new tensors
+      (`x[..., 1] = torch.arange(8)`). It may be copied several times by `.type_as(y)`. A branch before may create it,
+      in place of a parameter or of what the other branch gives: `if noise is None: noise = torch.randn(size)`, then
+      `noise = noise.to(x.device)`.
 
     Also flags
 

@@ -13,6 +13,7 @@ from torchlint.model.semantics.knowledge import GRADIENT_NORMS, NOT_TENSOR, Kind
 from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.calls import keyword
 from torchlint.model.syntax.climbing import nearest
+from torchlint.model.syntax.dotted import called_name
 from torchlint.model.syntax.scopes import Binding, unpacked
 
 #: Methods of a tensor that give a tensor, and that other objects have as well, with other results.
@@ -48,6 +49,8 @@ _LINES = frozenset({"torch.linspace", "torch.logspace", "torch.randperm", "torch
 _SIZED = frozenset(f"torch.{name}" for name in ("randint", "rand", "randn", "zeros", "ones", "empty", "full"))
 ORDER = (cst.LessThan, cst.LessThanEqual, cst.GreaterThan, cst.GreaterThanEqual, cst.Equal, cst.NotEqual)
 _DEPTH = 8
+#: Methods that give the same tensor elsewhere.
+_PLACING = frozenset({"to", "cuda", "cpu", "contiguous"})
 
 #: Whether a name is known to be a tensor for another reason.
 Known = Callable[[cst.Name], bool]
@@ -155,6 +158,9 @@ class TensorForms(ForestFact):
         value = self._forest.value(call)
         if value.kind is Kind.TENSOR and value.sure:
             return True
+        passed = self._passed_on(call)
+        if passed is not None and self._is_tensor(passed, known, depth - 1):
+            return True
         own = self._forest.fact(AutogradFunctions).forward(call)
         if own is not None:
             returned = self._forest.definitions.returns(own)
@@ -170,6 +176,25 @@ class TensorForms(ForestFact):
         if keyword(call, "dim") is not None:
             return True  # NumPy calls it `axis`
         return self._is_tensor(func.value, known, depth - 1)
+
+    def _passed_on(self, call: cst.Call) -> cst.BaseExpression | None:
+        """What a function of the program is given first and returns, perhaps moved: ``to_gpu(x)``."""
+        called = self._forest.definitions.called(call, self._forest.values)
+        function = called[0] if len(called) == 1 else None
+        if not isinstance(function, cst.FunctionDef) or self._forest.tree.class_of(function) is not None:
+            return None
+        given = call.args[0].value if call.args and call.args[0].keyword is None and not call.args[0].star else None
+        param = function.params.params[0] if function.params.params else None
+        returned = self._forest.definitions.returns(function)
+        is_passed = bool(returned) and all(item is not None and self._is_form_of(item, param) for item in returned)
+        return given if is_passed else None
+
+    def _is_form_of(self, node: cst.BaseExpression, param: cst.Param | None) -> bool:
+        """``x``, ``x.cuda()``, ``x.to(device)`` of a parameter ``x``."""
+        if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and called_name(node) in _PLACING:
+            return self._is_form_of(node.func.value, param)
+        reached = self._forest.values.reaching.of(node) if isinstance(node, cst.Name) else ()
+        return param is not None and bool(reached) and all(item.node is param for item in reached)
 
     def _is_of_tensors(self, call: cst.Call, known: Known, depth: int) -> bool:
         """``abs(x)``, ``max(x, y)``, ``max([p.grad.max() for p in parameters])``: a function of Python, of tensors."""
