@@ -849,3 +849,40 @@ def test_a_step_moves_a_part_of_a_network_of_another_file(later: str, expected: 
     main = "import lightning as L\nfrom training import Training\n\nL.Trainer().fit(Training('conv'))\n"
     files = {"coders": CODERS, "training": LIGHTNING.replace("{later}", later), "main": main}
     assert rows(write(tmp_path, files), "training", "TL208") == expected
+
+
+TOKENS = """\
+import torch
+
+
+def begin_with(labels, start):
+    first = torch.tensor([start], dtype=torch.long, device=labels.device)
+    return torch.cat([first.expand(len(labels), 1), labels], dim=1)
+"""
+SPEAKER = """\
+import torch
+from tokens import begin_with
+
+
+class Speaker(torch.nn.Module):
+    def __init__(self, size, tokens=None):
+        super().__init__()
+        self.start = size - 1 if tokens is None else tokens.get("start", size - 1)
+        self.net = torch.nn.Embedding(size, 8)
+
+    def start_symbol(self):
+        return self.start
+
+    def forward(self, x):
+        return self.net(begin_with(x, {start})).sum()
+"""
+
+
+@pytest.mark.parametrize(
+    ("start", "expected"),
+    [("self.start", [5]), ("self.start_symbol()", [5]), ("x.shape[1]", []), ("self.net.pick()", [])],
+)
+def test_a_function_of_another_file_is_given_a_constant(start: str, expected: list[int], tmp_path: Path) -> None:
+    files = {"tokens": TOKENS, "speaker": SPEAKER.replace("{start}", start)}
+    files["main"] = RUNNING.format(file="speaker", name="Speaker").replace("Speaker()", "Speaker(100)")
+    assert rows(write(tmp_path, files), "tokens", "TL207") == expected

@@ -64,6 +64,8 @@ class ConstantValues:
             name = self._module.name_of(node.func) or ""
             if name in ("torch.finfo", "torch.iinfo"):
                 return True
+            if not node.args and isinstance(node.func, cst.Attribute):
+                return self._is_constant_method(node, depth - 1)
             array = node.func.value if isinstance(node.func, cst.Attribute) else None
             if isinstance(array, cst.Call) and called_name(node) in _FORMS:
                 return self.is_constant(array, depth)
@@ -77,6 +79,14 @@ class ConstantValues:
         if isinstance(node, cst.Name):
             return self._is_constant_name(node, depth)
         return isinstance(node, cst.Attribute) and self._is_constant_attribute(node, depth)
+
+    def _is_constant_method(self, call: cst.Call, depth: int) -> bool:
+        """Whether the methods of the program that a call without arguments may run only give a constant."""
+        called = self._module.definitions.called(call, self._module.values)
+        returned = [self._module.definitions.returns(item) for item in called if isinstance(item, cst.FunctionDef)]
+        return 0 < len(called) == len(returned) and all(
+            len(values) == 1 and values[0] is not None and self.is_constant(values[0], depth) for values in returned
+        )
 
     def _is_constant_item(self, node: cst.Subscript, depth: int) -> bool:
         """``self.scales["x"]``, ``self.betas[1:]``, or ``self.sizes[i]`` in a loop over numbers at every step.
@@ -336,7 +346,13 @@ class ConstantValues:
         return isinstance(function, cst.FunctionDef) and function.name.value == "__init__"
 
     def _is_setting(self, value: cst.BaseExpression, depth: int) -> bool:
-        """Whether a constructor keeps a number or a list: a constant, or a parameter that may be one."""
+        """Whether a constructor keeps a number or a list: a constant, or a parameter that may be one.
+
+        Or what is computed from such: ``vocabulary - 1 if tokens is None else tokens.get("start", 1)``.
+        """
+        if depth > 0 and isinstance(value, (cst.IfExp, cst.BinaryOperation)) and not self._module.value(value):
+            parts = (value.body, value.orelse) if isinstance(value, cst.IfExp) else (value.left, value.right)
+            return all(self._is_setting(part, depth - 1) for part in parts)
         known = self._module.value(value)
         if known.kind in (Kind.NUMBER, Kind.SEQUENCE, Kind.ARRAY):
             return True

@@ -35,7 +35,7 @@ _COUNTER = re.compile(
     r"_*((global|current|cur|train|n)_)?(step|iter|iteration|epoch)s?(_?(num|number|count|idx|index))?"
 )
 #: Decorators that compile a function with its constants.
-_COMPILING = re.compile(r"compile|jit|script", re.IGNORECASE)
+_COMPILING = re.compile(r"compile|jit(?!\.(?:unused|ignore)\b)|script", re.IGNORECASE)
 
 
 class SeldomTaken:

@@ -47,6 +47,8 @@ _BOUND = re.compile(r"[ \t]*(\w+) *=(?!=)")
 #: The head of a function, up to its parameters, and one of these.
 _FUNCTION = re.compile(r"def (\w+)\(")
 _PARAMETER = re.compile(r"\s*(\w+)")
+#: The only element of a list.
+_ONLY = re.compile(r"\A\[\s*(\w+)\s*\]\Z")
 #: A type in a conditional expression.
 _CHOSEN = re.compile(r"\.cuda\.\w*Tensor\s+if\b|\belse\s+torch\.cuda\.\w*Tensor\b")
 _TYPE = 24  #: characters of ``cuda.FloatTensor(``
@@ -86,7 +88,11 @@ def _chooses_type(text: str) -> bool:
 
 
 def _may_be_given_constant(text: str, place: int, name: str) -> bool:
-    """Whether the data is a parameter of the function around a place, and a call passes what may be a constant."""
+    """Whether the data is a parameter of the function around a place, and a call may pass a constant.
+
+    Calls in other files may, too, if there are none in the text.
+    """
+    name = _ONLY.sub(r"\1", name)
     found = _FUNCTION.match(text, text.rfind("def ", 0, place))
     end = closing_bracket(text, found.end(), _ARGUMENTS) if found is not None and name.isidentifier() else None
     if found is None or end is None:
@@ -95,15 +101,16 @@ def _may_be_given_constant(text: str, place: int, name: str) -> bool:
     names = [item[1] for item in params if item is not None and item[1] not in ("self", "cls")]
     if name not in names:
         return False
-    for at in places(text, f"{found[1]}("):
+    calls = [at for at in places(text, f"{found[1]}(") if at + len(found[1]) + 1 != found.end()]
+    for at in calls:
         start = at + len(found[1]) + 1
         end = closing_bracket(text, start, _ARGUMENTS)
-        given = _split(text[start:end]) if end is not None and start != found.end() else []
+        given = _split(text[start:end]) if end is not None else []
         behind_name = [item.partition("=")[2] for item in given if item.partition("=")[0].strip() == name]
         passed = (behind_name or given[names.index(name) :])[:1]
         if any(_may_be_constant(text, item) for item in passed if item.strip()):
             return True
-    return False
+    return not calls
 
 
 def _is_moved_later(text: str, start: int) -> bool:

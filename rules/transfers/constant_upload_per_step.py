@@ -26,13 +26,13 @@ class ConstantUploadPerStep(Rule):
     returns what a network gives, a loop that trains or runs a network, also in a function, as a solver of a diffusion
     model does, or in a function that these call. Numbers that never change are literals, constants of the file,
     attributes that only constructors, or methods that only these name, set or fill, also by a key
-    (`self.stats["mean"]`) or of a part (`self.net.mean`), the `ignore_index` of a loss, parameters to which every call
-    passes such numbers, lists to which a function only adds such (`kinds += [0] * self.length`), the root of the last
-    size of a tensor (`x.shape[-1] ** 0.5`), and what a function computes from such numbers with NumPy alone. What a
-    constructor is given counts as data, not as a size, if the tensor is not filled later. The `else` of `if
-    self.training and ...:` counts, too: evaluation takes it at every batch. So does that of a setting, such as `if
-    self.style_weight > 0:` of an attribute that only constructors set and that is not a positive number by default: a
-    whole run takes it.
+    (`self.stats["mean"]`) or of a part (`self.net.mean`), the `ignore_index` of a loss, what methods without arguments
+    return of these, parameters to which every call passes such numbers, also in another file, lists to which a function
+    only adds such (`kinds += [0] * self.length`), the root of the last size of a tensor (`x.shape[-1] ** 0.5`), and
+    what a function computes from such numbers with NumPy alone. What a constructor is given counts as data, not as a
+    size, if the tensor is not filled later. The `else` of `if self.training and ...:` counts, too: evaluation takes it
+    at every batch. So does that of a setting, such as `if self.style_weight > 0:` of an attribute that only
+    constructors set and that is not a positive number by default: a whole run takes it.
 
     Not reported are values that differ between calls, tensors that are kept after the first call (`if self.grid is
     None:`) or only made if the caller gives none (`if grid is None: grid = self.make_grid(x)`), functions with a cache,
