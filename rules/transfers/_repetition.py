@@ -180,12 +180,21 @@ def is_of_step(module: Module, constructor: cst.FunctionDef) -> bool:
         derived = module.function_of(call) if is_super_call(call, "__init__") else None
         if derived is not None and derived is not constructor and is_of_step(module, derived):
             return True
+        if _is_made_for_batch(module, call):
+            return True
         repeated = module.fact(StepPlaces).repeating(call)
         if repeated is not None and not any(
             any(_stored(module.tree.statement_of(item))) for item in (call, *repeated.calls)
         ):
             return True
     return False
+
+
+def _is_made_for_batch(module: Module, call: cst.Call) -> bool:
+    """Whether a generator gives a new object for each batch of a loader: ``(Batch(x, y) for x, y in loader)``."""
+    above = module.tree.parent(call)
+    is_given = isinstance(above, cst.GeneratorExp) and above.elt is call and above.for_in.inner_for_in is None
+    return is_given and isinstance(above, cst.GeneratorExp) and module.value(above.for_in.iter).kind is Kind.LOADER
 
 
 def _is_cached(module: Module, call: cst.Call, function: cst.FunctionDef) -> bool:

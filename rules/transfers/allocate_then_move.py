@@ -214,8 +214,10 @@ class AllocateThenMove(Rule):
         found: set[cst.CSTNode] = set()
         for move in (*module.fact(Placement).moves, *module.fact(IndirectMoves).all):
             created = module.fact(NewTensors).of(move.source)
-            is_copied_again = not created or not created.named or move.method == "type_as"
-            if created is None or (is_copied_again and created.factory.node in found):
+            if created is None:
+                continue
+            is_one = not created.named or (move.method == "type_as" and not created.returned)
+            if is_one and created.factory.node in found:
                 continue  # `torch.ones(n).type(x.type()).to(device)` moves it twice
             found.add(created.factory.node)
             yield move, created
