@@ -100,7 +100,10 @@ class HostReadInLoop(Rule):
     words = ((".item()", ".data[0]", "float(", ".numpy()", ".tolist()", ".cpu()", _INT),)
     project_words = (
         ("torch", "transformers"),
-        ("backward(", "Trainer(", "def training_step(", "def compute_loss(", "loss.item()"),
+        (
+            *("backward(", "Trainer(", "def training_step(", "def train_step(", "def compute_loss(", "loss.item()"),
+            re.compile(r"class \w*Loss\w*\("),
+        ),
     )
     demo = ("GPU",)
 
