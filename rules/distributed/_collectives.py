@@ -250,7 +250,8 @@ class Collectives:
     def _inside(self, call: cst.Call, depth: int, seen: set[cst.FunctionDef]) -> tuple[cst.CSTNode, Collective] | None:
         """An operation in a function that ``call`` runs."""
         module = self._module
-        if depth <= 0 or module.fact(Gradients).reaches_backward(call) or module.fact(Networks).runs_network(call):
+        is_needed = module.fact(Gradients).reaches_backward(call)
+        if depth <= 0 or (is_needed and not self._is_unpacked(call)) or module.fact(Networks).runs_network(call):
             return None
         if self._is_decided_by(call):
             return None
@@ -262,11 +263,18 @@ class Collectives:
             for inner in self._tree.calls_in(function.body):
                 if self._runs_if_distributed(inner, function):
                     found = self._operation(inner, depth - 1, seen)
-                    if found is not None and not (
-                        found[1] is Collective.LOGGED and self._is_argument_needed(call, found[0])
-                    ):
+                    is_logged = found is not None and found[1] is Collective.LOGGED
+                    if found is None or (is_needed and not is_logged):
+                        continue
+                    if not (is_logged and self._is_argument_needed(call, found[0])):
                         return found
         return None
+
+    def _is_unpacked(self, call: cst.Call) -> bool:
+        """Whether the loss is one of several results of ``call``: ``loss, values = self.parse(losses)``."""
+        statement = self._tree.parent(call)
+        targets = statement.targets if isinstance(statement, cst.Assign) else ()
+        return any(len(_targets(item.target)) > 1 for item in targets)
 
     def _is_argument_needed(self, call: cst.Call, operation: cst.CSTNode) -> bool:
         """Whether ``operation`` changes an argument of ``call`` on which a gradient or a decision depends."""

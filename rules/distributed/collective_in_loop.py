@@ -64,7 +64,7 @@ class CollectiveInLoop(Rule):
     code = "TL815"
     name = "collective-in-loop"
     default = Default.INFO
-    words = ((".backward(", ".step(", "scaler(", "def training_step"),)
+    words = ((".backward(", ".step(", "scaler(", "def training_step", "def train_step"),)
     project_words = (
         (
             *("barrier(", "all_reduce(", ".reduce(", "sync_dist", "_object(", "pickle.dumps("),

@@ -280,9 +280,7 @@ def _fills_cache(module: Module, branch: cst.If) -> bool:
     cache, key = dotted_name(comparison.comparator), _key(module, [test.left])
     targets = [item.target for part in module.tree.inside(branch.body, cst.Assign) for item in part.targets]
     return cache is not None and any(
-        isinstance(target, cst.Subscript)
-        and dotted_name(target.value) == cache
-        and _key(module, target.slice) == key
+        isinstance(target, cst.Subscript) and dotted_name(target.value) == cache and _key(module, target.slice) == key
         for target in targets
     )
 

@@ -62,7 +62,7 @@ class SynchronizeInLoop(Rule):
     code = "TL211"
     name = "synchronize-in-loop"
     words = ("torch", "synchronize(")
-    project_words = (("for ", "while ", "def training_step(", "def compute_loss("),)
+    project_words = (("for ", "while ", "def training_step(", "def train_step(", "def compute_loss("),)
     demo = ("GPU",)
 
     def check(self, module: Module) -> Iterator[Diagnostic]:

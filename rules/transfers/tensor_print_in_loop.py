@@ -71,7 +71,10 @@ class TensorPrintInLoop(Rule):
             *(".log_metric", ".log_value(", "wandb.log(", *FORMATS, *F_STRINGS),
         ),
     )
-    project_words = (("torch", "transformers"), ("backward(", "def training_step(", "def compute_loss("))
+    project_words = (
+        ("torch", "transformers"),
+        ("backward(", "def training_step(", "def train_step(", "def compute_loss("),
+    )
     demo = ("GPU",)
 
     @classmethod

@@ -10,6 +10,7 @@ from torchlint.rule.words import contains
 PER_BATCH: tuple[str | re.Pattern[str], ...] = (
     "def forward(",
     "def training_step(",
+    "def train_step(",
     "def validation_step(",
     "def test_step(",
     "def predict_step(",
