@@ -15,11 +15,12 @@ from torchlint.model.semantics.moves import moved_to
 from torchlint.model.semantics.value import Device, Role, Value
 from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.calls import keyword
-from torchlint.model.syntax.dotted import called_name, dotted_name
+from torchlint.model.syntax.dotted import called_name, dotted_name, last_name
 from torchlint.model.syntax.parameters import first_parameter, owner_of
 from torchlint.model.syntax.scopes import Binding
 from torchlint.model.tensors.devices import Devices
 from torchlint.model.training.data_flow import DataFlow, Search
+from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.loops import BACKWARD, is_backward
 from torchlint.model.training.outputs import Outputs
 from torchlint.model.training.step_places import StepPlaces
@@ -161,11 +162,7 @@ class StepTensors(ForestFact):
 
     def is_named_loss(self, node: cst.CSTNode) -> bool:
         """Whether ``node`` is ``getattr(self, "loss_" + name)``, and losses of the program have such names."""
-        if (
-            not isinstance(node, cst.Call)
-            or self._forest.name_of(node.func) != "builtins.getattr"
-            or len(node.args) < 2
-        ):
+        if not isinstance(node, cst.Call) or len(node.args) < 2 or self._forest.name_of(node.func) != "builtins.getattr":
             return False
         name = node.args[1].value
         first: cst.CSTNode | None = name.left if isinstance(name, cst.BinaryOperation) else None
@@ -311,9 +308,10 @@ class StepTensors(ForestFact):
     def _started(self) -> list[cst.BaseExpression]:
         """The expressions that the backward passes of the file start from.
 
-        Also ``loss`` of ``with amp.scale_loss(loss, optimizer) as scaled: scaled.backward()``.
+        Also ``loss`` of ``with scale_loss(loss, opt) as scaled: scaled.backward()`` and of ``loss_scaler(loss, opt)``.
         """
-        found: list[cst.BaseExpression] = []
+        scalers = (call for call in self._forest.fact(Gradients).backwards if last_name(call.func).endswith("scaler"))
+        found = [call.args[0].value for call in scalers if call.args]
         for call in self._tree.calls_named(*BACKWARD):
             if is_backward(call) and isinstance(call.func, cst.Attribute):
                 found += [call.func.value, *(item.value for item in call.args[:1] if item.keyword is None)]

@@ -38,6 +38,9 @@ _ANSWERING = frozenset("all any isnan isinf isfinite eq ne gt lt ge le".split())
 #: What gives a number, or a tensor.
 _COMPUTED = (cst.BinaryOperation, cst.AugAssign, cst.Integer, cst.Float)
 
+#: A function that is called at more places than this is a tool of many.
+_MAX_CALLERS = 24
+
 #: The maximum number of expressions between a buffer and what is tested.
 _BUFFER_DEPTH = 6
 
@@ -301,12 +304,18 @@ class TruthTests:
         parent = self._tree.parent(name)
         if isinstance(parent, cst.Attribute) and parent.attr.value == "data":
             return self._tensors.is_tensor_of_step(name)
-        if self._tensors.is_asked(name) or self._is_sum_of_gradients(name):
+        if self._tensors.is_asked(name) or self._is_sum_of_gradients(name) or self._is_given_loss(name):
             return True
         reached = self._module.values.reaching.of(name)
         return bool(reached) and all(
             item.kind is BindingKind.ASSIGN and not item.path and self._runs(item.value) for item in reached
         )
+
+    def _is_given_loss(self, name: cst.Name) -> bool:
+        """Whether ``name`` is a parameter for which all calls pass a loss: ``check(loss)``."""
+        param = self._module.values.reaching.parameter(name)
+        given = self._module.passed_by_all(param, _MAX_CALLERS) if param is not None else []
+        return bool(given) and all(isinstance(item, cst.Name) and self._tensors.is_loss(item) for item in given)
 
     def _is_sum_of_gradients(self, name: cst.Name) -> bool:
         """``total`` after ``total += p.grad.norm() ** 2``, and what is computed from it."""

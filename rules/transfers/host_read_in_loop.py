@@ -102,7 +102,7 @@ class HostReadInLoop(Rule):
         ("torch", "transformers"),
         (
             *("backward(", "Trainer(", "def training_step(", "def train_step(", "def compute_loss(", "loss.item()"),
-            re.compile(r"class \w*Loss\w*\("),
+            *("loss_scaler(", re.compile(r"class \w*Loss\w*\(")),
         ),
     )
     demo = ("GPU",)

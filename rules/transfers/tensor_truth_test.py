@@ -79,7 +79,7 @@ class TensorTruthTest(Rule):
     words = ("torch",)
     project_words = (
         (
-            *("backward(", "Trainer(", "self.training", "def training_step(", "def compute_loss("),
+            *("backward(", "Trainer(", "self.training", "loss_scaler(", "def training_step(", "def compute_loss("),
             re.compile(r"class \w*Loss\w*\(|def (?:train_step|\w*loss)\("),
         ),
     )
