@@ -433,6 +433,10 @@ def test_what_a_program_sets_itself(statement: str, expected: bool, tmp_path: Pa
     [
         ("import yaml\n\n\ndef load():\n    return yaml.safe_load(open('a.yaml'))\n", True),
         ("from omegaconf import OmegaConf\n\n\ndef load():\n    return OmegaConf.load('a.yaml')\n", True),
+        (
+            "from fvcore.common.config import CfgNode\n\n\ndef load():\n    return CfgNode.load_yaml_with_base('a.yaml')\n",
+            True,
+        ),
         ("from other import read\n\n\ndef load():\n    return read('a.yaml')\n", False),
         ("import yaml\n\n\nclass Config:\n    num_workers = 0\n\n\ndef load():\n    return Config()\n", False),
         (
@@ -441,7 +445,7 @@ def test_what_a_program_sets_itself(statement: str, expected: bool, tmp_path: Pa
             True,
         ),
     ],
-    ids=["yaml", "omegaconf", "no reader", "class with the setting", "class without it"],
+    ids=["yaml", "omegaconf", "fvcore", "no reader", "class with the setting", "class without it"],
 )
 def test_another_file_reads_the_configuration(reader: str, expected: bool, tmp_path: Path) -> None:
     train = WORKERS.replace("import yaml\n", "").replace('config["num_workers"]', "config.num_workers")

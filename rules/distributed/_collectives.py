@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 
 import libcst as cst
 
@@ -17,7 +18,7 @@ from torchlint.model.semantics.iterables import iterables
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.calls import keyword
-from torchlint.model.syntax.climbing import is_tested
+from torchlint.model.syntax.climbing import climb, is_tested
 from torchlint.model.syntax.conditions import Condition, ConditionKind, branches, conditions
 from torchlint.model.syntax.dotted import base_of, dotted_name, last_name, last_part
 from torchlint.model.training.gradients import Gradients
@@ -155,7 +156,18 @@ class Collectives:
         return any(function in called(call, self._module.values) for call in inside)
 
     def _asks_for_processes(self, branch: cst.If) -> bool:
-        return _PROCESSES.search(self._module.code(branch.test)) is not None
+        test = self._module.code(branch.test)
+        return test in self._starting or _PROCESSES.search(test) is not None
+
+    @cached_property
+    def _starting(self) -> frozenset[str]:
+        """The conditions under which the program starts several processes: ``if args.apex: init_process_group()``."""
+        return frozenset(
+            self._module.code(above.test)
+            for call in self._tree.calls_named("init_process_group")
+            for above, child in climb(self._tree, call)
+            if isinstance(above, cst.If) and child is above.body and isinstance(above.test, (cst.Name, cst.Attribute))
+        )
 
     # -- what a call exchanges
 

@@ -162,7 +162,11 @@ class StepTensors(ForestFact):
 
     def is_named_loss(self, node: cst.CSTNode) -> bool:
         """Whether ``node`` is ``getattr(self, "loss_" + name)``, and losses of the program have such names."""
-        if not isinstance(node, cst.Call) or len(node.args) < 2 or self._forest.name_of(node.func) != "builtins.getattr":
+        if (
+            not isinstance(node, cst.Call)
+            or len(node.args) < 2
+            or self._forest.name_of(node.func) != "builtins.getattr"
+        ):
             return False
         name = node.args[1].value
         first: cst.CSTNode | None = name.left if isinstance(name, cst.BinaryOperation) else None

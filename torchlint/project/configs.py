@@ -17,7 +17,7 @@ from torchlint.project.outlines import Imported
 ENDINGS = (".yaml", ".yml", ".json", ".toml")
 #: Libraries that read files with these endings.
 _READERS = {
-    "yaml ruamel oyaml omegaconf hydra yacs jsonargparse configargparse": (".yaml", ".yml"),
+    "yaml ruamel oyaml omegaconf hydra yacs fvcore detectron2 jsonargparse configargparse": (".yaml", ".yml"),
     "json simplejson ujson orjson json5 jsonargparse": (".json",),
     "toml tomllib tomli tomlkit pytoml rtoml": (".toml",),
 }
