@@ -434,7 +434,7 @@ def test_what_a_program_sets_itself(statement: str, expected: bool, tmp_path: Pa
         ("import yaml\n\n\ndef load():\n    return yaml.safe_load(open('a.yaml'))\n", True),
         ("from omegaconf import OmegaConf\n\n\ndef load():\n    return OmegaConf.load('a.yaml')\n", True),
         (
-            "from fvcore.common.config import CfgNode\n\n\ndef load():\n    return CfgNode.load_yaml_with_base('a.yaml')\n",
+            "from fvcore.common.config import CfgNode\n\n\ndef load():\n    return CfgNode.load_yaml('a.yaml')\n",
             True,
         ),
         ("from other import read\n\n\ndef load():\n    return read('a.yaml')\n", False),

@@ -8,13 +8,14 @@ from torchlint.model.module import Module
 from torchlint.model.program.dispatch import Dispatch
 from torchlint.model.program.stores import Stores
 from torchlint.model.program.tensor_forms import TensorForms
+from torchlint.model.program.tensor_methods import METHODS
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import Device, Role
 from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.dotted import called_name
 from torchlint.model.syntax.literals import is_none
 from torchlint.model.syntax.parameters import owner_of
-from torchlint.model.syntax.scopes import Binding
+from torchlint.model.syntax.scopes import Binding, unpacked
 from torchlint.model.tensors.placement import Placement
 from torchlint.model.training.networks import Networks
 from torchlint.model.training.step_places import StepPlaces
@@ -144,11 +145,29 @@ class ElementTensors:
             and not self._is_moved(item)
             and not self._module.fact(TensorForms).is_tensor(item)
             and not self._is_given(item, depth, has_items=has_items)
+            and not self._is_returned(item)
             and not (has_items and self._is_set_by_move(item))
         ]
         if not others or not has_items:
             return bool(given) and not others
         return len(others) < len(given) and all(self._module.value(item).kind not in _OTHERS for item in others)
+
+    def _is_returned(self, node: cst.BaseExpression) -> bool:
+        """Whether a variable is one of several results of a function, each time one that can only be a tensor."""
+        bound = self._module.values.reaching.only(node) if isinstance(node, cst.Name) else None
+        call = bound.value if bound is not None and bound.path else None
+        if bound is None or not isinstance(call, cst.Call):
+            return False
+        returned = [
+            unpacked(item, bound.path)
+            for function in self._module.fact(Dispatch).run(call)
+            for item in self._module.definitions.returns(function)
+        ]
+        assigned, forms = self._module.values.reaching.assigned, self._module.fact(TensorForms)
+        made = [assigned(item) or item if isinstance(item, cst.Name) else item for item in returned]
+        return bool(made) and all(
+            item is not None and forms.is_tensor(item, self._has_methods_of_tensor) for item in made
+        )
 
     def _is_moved(self, node: cst.BaseExpression) -> bool:
         value = self._module.value(node)
@@ -195,14 +214,17 @@ class ElementTensors:
         return any(isinstance(owner, cst.Subscript) and len(owner.slice) > 1 for owner in owners)
 
     def _has_methods_of_tensor(self, name: cst.Name) -> bool:
-        """Whether ``name`` is the output of a network of which a method is called: ``logits.max(-1)``."""
+        """Whether ``name`` is an output of a network of which a method is called: ``logits.max(-1)``.
+
+        Of one of several outputs it must be a method that tensors have.
+        """
         parent = self._tree.parent(name)
         if not isinstance(parent, cst.Attribute) or not isinstance(self._tree.parent(parent), cst.Call):
             return False
         reached = self._module.values.reaching.of(name)
         return bool(reached) and all(
             item.kind is BindingKind.ASSIGN
-            and not item.path
+            and (not item.path or (parent.attr.value in METHODS and not self._may_be_array(name)))
             and isinstance(item.value, cst.Call)
             and self._module.fact(Networks).runs_network(item.value)
             for item in reached

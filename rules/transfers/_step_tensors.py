@@ -85,9 +85,8 @@ class StepTensors(ForestFact):
     @cached_property
     def _parameters(self) -> set[_Variable]:
         """The variables whose gradients a function reads."""
-        found = {
-            (dotted_name(node.value), self._forest.function_of(node)) for node in self._tree.attributes_named("grad")
-        }
+        nodes = self._tree.attributes_named("grad")
+        found = {(dotted_name(node.value), self._forest.function_of(node)) for node in nodes}
         return {item for item in found if item[0] is not None}
 
     def _leaves_device(self, part: cst.CSTNode) -> bool:
@@ -162,11 +161,9 @@ class StepTensors(ForestFact):
 
     def is_named_loss(self, node: cst.CSTNode) -> bool:
         """Whether ``node`` is ``getattr(self, "loss_" + name)``, and losses of the program have such names."""
-        if (
-            not isinstance(node, cst.Call)
-            or len(node.args) < 2
-            or self._forest.name_of(node.func) != "builtins.getattr"
-        ):
+        if not isinstance(node, cst.Call) or len(node.args) < 2:
+            return False
+        if self._forest.name_of(node.func) != "builtins.getattr":
             return False
         name = node.args[1].value
         first: cst.CSTNode | None = name.left if isinstance(name, cst.BinaryOperation) else None
