@@ -7,6 +7,7 @@ import libcst as cst
 from torchlint.model.forest import ForestFact
 from torchlint.model.program.dispatch import Dispatch
 from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.syntax.calls import is_super_call
 from torchlint.model.training.function_words import EVALUATING, USING, words_of
 
 #: Methods of a network that take a batch and return a loss, whatever runs them.
@@ -17,9 +18,20 @@ class ForwardCallers(ForestFact):
     """Answers for one forest."""
 
     def of(self, function: cst.FunctionDef) -> tuple[cst.Call, ...]:
-        """The calls that run a `forward`, but for those by itself and those of methods that nobody calls."""
+        """The calls that run a `forward`, but for those by itself and those of methods that nobody calls.
+
+        Of a class that is registered, those by classes that derive from it do not count either: its own objects are
+        run elsewhere.
+        """
         calls = self._forest.fact(Dispatch).callers(function)
-        return tuple(call for call in calls if not (self._is_only_offered(call) or self._is_nested(call, function)))
+        owner = self._forest.tree.class_of(function)
+        is_registered = owner is not None and bool(owner.decorators)
+        return tuple(
+            call
+            for call in calls
+            if not (self._is_only_offered(call) or self._is_nested(call, function))
+            and not (is_registered and is_super_call(call, function.name.value))
+        )
 
     def _is_only_offered(self, call: cst.Call) -> bool:
         """Whether a network runs itself, ``self(x)``, in a method for inference that nobody is seen to call."""
