@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 import libcst as cst
 
 from torchlint.model.data.datasets import Datasets
@@ -11,8 +13,8 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.value import UNKNOWN
 from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.dotted import index_of, is_attribute_of_self
-from torchlint.model.syntax.parameters import parameters_of
-from torchlint.model.syntax.scopes import unpacked
+from torchlint.model.syntax.parameters import owner_of, parameters_of
+from torchlint.model.syntax.scopes import Binding, unpacked
 
 #: So few items are a demonstration.
 _HANDFUL = 16
@@ -53,8 +55,12 @@ _FILES = frozenset(
 )
 #: Functions that give the whole content of a file.
 _LOADING = frozenset({"torch.load", "numpy.load", "pickle.load", "joblib.load"})
+#: ... and those that give what is in memory, or a tuple of it.
+_CONTENTS = _LOADING | {"transformers.squad_convert_examples_to_features"}
 #: A part of a file is followed through so many names and indices: ``train, val = data["splits"]``.
 _STEPS = 6
+#: ... and a dataset of unknown class through so many, parameters and results of functions included.
+_WAYS = 10
 #: Functions that compute with a few numbers, such as a rotation of points.
 _ARITHMETIC = ("math.", "random.", "torch.matmul")
 
@@ -98,6 +104,8 @@ class Memory(ForestFact):
         choices = self._forest.fact(Datasets).constructions(dataset) if isinstance(dataset, cst.Name) else []
         if len(choices) > 1 and all(map(self.holds, choices)):  # one of several, as a name decides
             return True
+        if dataset is not None and value.kind is not Kind.LOADER and self._may_be_kept(dataset):
+            return True
         # most datasets of PyG are in memory: an unknown dataset of a program that uses it may be
         return self._forest.imports("torch_geometric")
 
@@ -135,6 +143,44 @@ class Memory(ForestFact):
                 given = self._forest.values.reaching.only(node)
                 node = given.value if given is not None and given.kind is BindingKind.ASSIGN else None
         return isinstance(node, cst.Call) and self._forest.name_of(node.func) in _LOADING
+
+    def _may_be_kept(self, dataset: cst.BaseExpression) -> bool:
+        """Whether a dataset of unknown class is in memory on one of its paths: ``torch.load(cached)["dataset"]``."""
+        made = [*self._made_by(dataset)]
+        return any(self._forest.name_of(call.func) in _CONTENTS for call in made) and not any(
+            isinstance(self._forest.value(call).definition, cst.ClassDef) for call in made
+        )
+
+    def _made_by(
+        self, node: cst.BaseExpression, steps: int = _WAYS, path: tuple[int, ...] = ()
+    ) -> Iterator[cst.Call]:
+        """The calls that give the part ``path`` of ``node``, also where functions return it or callers pass it."""
+        if path and unpacked(node, path) is not None:
+            node, path = unpacked(node, path) or node, ()
+        if steps <= 0:
+            return
+        if isinstance(node, cst.Subscript):
+            yield from self._made_by(node.value, steps - 1)
+        elif isinstance(node, cst.Name):
+            for bound in self._forest.values.reaching.of(node):
+                for value in self._given(bound):
+                    yield from self._made_by(value, steps - 1, (*bound.path, *path))
+        elif isinstance(node, cst.Call):
+            yield node
+            for function in self._forest.definitions.called(node, self._forest.values):
+                for item in self._forest.definitions.returns(function) if isinstance(function, cst.FunctionDef) else ():
+                    if item is not None:
+                        yield from self._made_by(item, steps - 1, path)
+
+    def _given(self, bound: Binding) -> Sequence[cst.BaseExpression]:
+        """What is assigned to a name, or what the calls of a function pass for a parameter."""
+        if bound.kind is BindingKind.ASSIGN:
+            return () if bound.value is None else (bound.value,)
+        param = bound.node
+        function = owner_of(self._tree, param) if isinstance(param, cst.Param) else None
+        if function is None or not isinstance(param, cst.Param):
+            return ()
+        return self._forest.definitions.arguments_for(function, param, self._forest.values)
 
     def _is_handful(self, definition: cst.ClassDef) -> bool:
         """Whether the class says that it has only a few items: ``def __len__(self): return 4``."""
