@@ -25,7 +25,7 @@ _CONVERSIONS = frozenset(
     "to long float int bool half double type clone copy item tolist numpy astype size dim view squeeze unsqueeze "
     "contiguous detach items format".split()
 )
-#: ... and library calls that do.
+#: ... and library calls that do, or that join such items and fill up what they lack.
 _CONVERTERS = (
     frozenset(
         f"torch.{name}"
@@ -48,6 +48,8 @@ _CONVERTERS = (
         }
     )
     | frozenset(f"numpy.{name}" for name in "float16 float32 float64 int8 uint8 int16 int32 int64 bool_".split())
+    | frozenset(f"{module}.{name}" for module in ("numpy", "torch") for name in "zeros_like ones_like stack".split())
+    | {"numpy.concatenate", "numpy.hstack", "torch.cat"}
 )
 #: Functions that open a file whose items are read when an index asks for them.
 _FILES = frozenset(
