@@ -126,6 +126,27 @@ def test_what_reads_a_setting(read: str, expected: bool, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
+    ("read", "config", "expected"),
+    [
+        ('config.get("loader", "num_workers")', "loader:\n  num_workers: 4\n", True),
+        ('config.get("loader", "num_workers")', "loader:\n  num_workers: 4\nval:\n  num_workers: 0\n", True),
+        ('config.get("loader", "num_workers")', "loader:\n  num_workers: 0\nval:\n  num_workers: 4\n", False),
+        ('config.get("loader", "num_workers")', "val:\n  num_workers: 4\n", False),
+        ('config.get("loader", "num_workers", 0)', "loader:\n  num_workers: 4\n", False),
+        ('config.find("loader", "num_workers")', "loader:\n  num_workers: 4\n", False),
+        ('config.get("loader", "num_workers") // torch.cuda.device_count()', "loader:\n  num_workers: 8\n", True),
+        ('config.get("loader", "num_workers") // torch.cuda.device_count()', "loader:\n  num_workers: 4\n", False),
+        ('config["num_workers"] // torch.cuda.device_count()', "num_workers: 16\n", True),
+        ('config["num_workers"] // torch.cuda.device_count()', "num_workers: 16\nval:\n  num_workers: 2\n", False),
+        ('config["num_workers"] // config["parts"]', "num_workers: 16\n", False),
+    ],
+)
+def test_a_method_reads_a_part_of_a_setting(read: str, config: str, expected: bool, tmp_path: Path) -> None:
+    write(tmp_path, {"train.py": TRAIN.format(workers=read, pinned="True"), "conf/base.yaml": config})
+    assert ("TL103" in codes(tmp_path)) is expected
+
+
+@pytest.mark.parametrize(
     ("unpacked", "config", "expected"),
     [
         ('config["loader"]', "loader:\n  num_workers: 4\n", True),

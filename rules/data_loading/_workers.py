@@ -161,9 +161,9 @@ def _is_shared_out(module: Module, node: cst.BinaryOperation) -> bool:
     if not isinstance(node.operator, (cst.Divide, cst.FloorDivide)):
         return False
     written = module.fact(Configuration).sources(node.left)
-    return written is not None and all(
-        isinstance(value, cst.Integer) and int(value.value, 0) >= _GPUS_OF_A_MACHINE for value in written.values
-    )
+    if written is None or any(value is node.left for value in written.values):
+        return module.fact(ConfigFiles).at_least(node.left, _GPUS_OF_A_MACHINE)
+    return all(isinstance(value, cst.Integer) and int(value.value, 0) >= _GPUS_OF_A_MACHINE for value in written.values)
 
 
 def _counts_devices(module: Module, node: cst.BaseExpression) -> bool:

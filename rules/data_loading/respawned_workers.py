@@ -36,10 +36,11 @@ class RespawnedWorkers(Rule):
     if use_cuda else {}`), and such a number times the number of GPUs. Of 8 workers or more that are divided by the
     number of GPUs, at least 1 is left. A condition that sets it to 0 (`if args.debug: args.workers = 0`) is ignored,
     and so is another script, for inference or without training, that does. If the program reads the number by a key
-    (`config["num_workers"]`, `cfg.data.workers`, `**config["loader"]`, also of a parameter: `Data(**config["data"])`),
-    torchlint looks the key up in the YAML, JSON and TOML files of the project. At least nine of ten values of that key
-    must be 1 or more. The files may also name the class that gets it (`target: data.Photos`). They replace a default
-    that a module assigns to an empty object at its top level (`CONFIG.workers = 0`).
+    (`config["num_workers"]`, `cfg.data.workers`, `config.get("data", "workers")`, `**config["loader"]`, also of a
+    parameter: `Data(**config["data"])`), torchlint looks the key up in the YAML, JSON and TOML files of the project. At
+    least nine of ten values of that key must be 1 or more. The files may also name the class that gets it (`target:
+    data.Photos`). They replace a default that a module assigns to an empty object at its top level (`CONFIG.workers =
+    0`).
 
     ## Why it is slow
     At the end of an iteration over the loader, its worker processes exit. The next iteration starts new ones, sends

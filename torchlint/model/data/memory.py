@@ -153,9 +153,7 @@ class Memory(ForestFact):
             isinstance(self._forest.value(call).definition, cst.ClassDef) for call in made
         )
 
-    def _made_by(
-        self, node: cst.BaseExpression, steps: int = _WAYS, path: tuple[int, ...] = ()
-    ) -> Iterator[cst.Call]:
+    def _made_by(self, node: cst.BaseExpression, steps: int = _WAYS, path: tuple[int, ...] = ()) -> Iterator[cst.Call]:
         """The calls that give the part ``path`` of ``node``, also where functions return it or callers pass it."""
         if path and unpacked(node, path) is not None:
             node, path = unpacked(node, path) or node, ()

@@ -47,6 +47,11 @@ class ConfigFiles(ForestFact):
         """Whether ``node`` is a setting that nearly all files of the project set to 1 or more."""
         return self.are_counts(self.values(node))
 
+    def at_least(self, node: cst.BaseExpression, number: int) -> bool:
+        """Whether ``node`` is a setting that nearly all files of the project set to ``number`` or more."""
+        texts = [value.text for value in self.values(node)]
+        return self._nearly_all([_COUNT.fullmatch(text) is not None and int(text) >= number for text in texts])
+
     def true(self, node: cst.BaseExpression) -> bool:
         """Whether ``node`` is a switch that nearly all files of the project set to True."""
         return self._are_true(self.values(node))
@@ -94,9 +99,19 @@ class ConfigFiles(ForestFact):
 
     def default(self, node: cst.BaseExpression) -> cst.BaseExpression | None:
         """``4`` of ``config.get("workers", 4)``: what counts where the file lacks the key."""
-        if isinstance(node, cst.Call) and len(node.args) == 2:
+        if isinstance(node, cst.Call) and len(node.args) == 2 and self._path(node) is None:
             return node.args[1].value
         return None
+
+    def _path(self, node: cst.Call) -> tuple[str, str] | None:
+        """The keys of ``config.get("loader", "workers")``, if files of the project have such a mapping."""
+        if not isinstance(node.func, cst.Attribute) or node.func.attr.value != "get" or len(node.args) != 2:
+            return None
+        group, key = (self._forest.value(item.value).constant for item in node.args)
+        if not isinstance(group, str) or not isinstance(key, str) or any(item.star for item in node.args):
+            return None
+        place = self._forest.file_of_root[self._forest.tree.root_of(node)].place
+        return (group, key) if any(item.group == group for item in self._forest.configured(key, place)) else None
 
     def unset(self, node: cst.BaseExpression) -> cst.BaseExpression | None:
         """``False`` of ``options.get("pin", False)``, if files set other keys of ``options`` and none sets this one.
@@ -190,6 +205,9 @@ class ConfigFiles(ForestFact):
 
     def _group(self, node: cst.BaseExpression) -> str:
         """``train`` of ``config["train"]["workers"]`` and ``config.train.workers``, also with a name in between."""
+        path = self._path(node) if isinstance(node, cst.Call) else None
+        if path is not None:
+            return path[0]
         base = self._base(node)
         if isinstance(base, cst.Name):
             bound = self._forest.names.bindings(base)
@@ -246,7 +264,8 @@ class ConfigFiles(ForestFact):
             index = node.slice[0].slice
             base, given = node.value, index.value if isinstance(index, cst.Index) else None
         elif isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value == "get":
-            base, given = node.func.value, node.args[0].value if node.args and not node.args[0].star else None
+            last = 0 if self._path(node) is None else 1
+            base, given = node.func.value, node.args[last].value if node.args and not node.args[last].star else None
         else:
             return None
         key = self._forest.value(given).constant if given is not None else None
