@@ -23,6 +23,8 @@ _MOVING = "transfer_batch_to_device"
 _TRAINER = "pytorch_lightning.Trainer"
 #: Makes a trainer of the options of a command line.
 _OF_OPTIONS = f"{_TRAINER}.from_argparse_args"
+#: Adds the options of a trainer to a command line, without their defaults.
+_OPTIONS = f"{_TRAINER}.add_argparse_args"
 #: What ``accelerator`` was in old versions: how to train on several GPUs.
 _STRATEGIES = frozenset("dp ddp ddp2 ddp_spawn ddp_sharded ddp_sharded_spawn horovod".split())
 #: What names a GPU, or whatever accelerator there is.
@@ -164,7 +166,7 @@ class Lightning(ForestFact):
                 return not self._entries(trainer, "gpus").known
             return self._names_gpus(gpus) or self._is_setting(gpus)
         if accelerator is None and gpus is None:
-            return self._chooses_gpu(trainer)
+            return self._chooses_gpu(trainer) or self._counts_gpus(trainer)
         if accelerator is not None and self._on_a_path(accelerator, self._is_accelerator):
             return True
         return named is None and gpus is not None and self._names_gpus(gpus)
@@ -191,6 +193,18 @@ class Lightning(ForestFact):
         imported = self._forest.imported_by(self._forest.tree.root_of(trainer))
         is_new = any(name.partition(".")[0] == "lightning" for name in imported)
         return is_new and not any(item.star for item in trainer.args)
+
+    def _counts_gpus(self, trainer: cst.Call) -> bool:
+        """Whether the user names the GPUs of a trainer, and the program reads how many: ``nodes * args.gpus``."""
+        if not any(self._forest.calls(_OPTIONS)) or not trainer.args or self._forest.values.parsers.is_declared("gpus"):
+            return False
+        if any(self._entries(trainer, name).values for name in ("gpus", "accelerator")):
+            return False
+        options = self._forest.code(trainer.args[0].value)
+        return self._forest.name_of(trainer.func) == _OF_OPTIONS and any(
+            self._forest.code(node.value) == options and not self._forest.tree.is_target(node)
+            for node in self._forest.tree.attributes_named("gpus")
+        )
 
     def _is_setting(self, node: cst.BaseExpression) -> bool:
         """Whether ``node`` is a setting of which no value is seen: ``config["gpus"]``."""
