@@ -88,3 +88,13 @@ class DictReads:
         if isinstance(above, cst.Arg):
             return bool(above.star) or self.only_reads(above, depth)
         return isinstance(above, READING_NODES) and not isinstance(above, cst.Return)
+
+    def binds(self, above: cst.CSTNode, part: cst.CSTNode, node: cst.BaseExpression) -> bool:
+        """Whether ``above`` binds the name ``node``, as its target ``part`` or again: ``options = options or {}``."""
+        if isinstance(above, (cst.AnnAssign, cst.For, cst.NamedExpr)):
+            return above.target is part
+        targets = [item.target for item in above.targets] if isinstance(above, cst.Assign) else []
+        is_again = isinstance(node, cst.Name) and [node.value] == [
+            item.value if isinstance(item, cst.Name) else "" for item in targets
+        ]
+        return isinstance(above, cst.AssignTarget) or is_again

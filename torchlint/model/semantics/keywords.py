@@ -27,7 +27,6 @@ from torchlint.model.syntax.tree import Tree
 #: How many names, calls and copies a dictionary is followed through.
 _DEPTH = 6
 
-
 _NOTHING = Entries()
 _UNKNOWN = Entries(known=False, usual=False)
 _KEPT = Entries(known=False)
@@ -77,11 +76,8 @@ class Keywords:
     def _positional(self, node: cst.BaseExpression) -> Entries:
         """What ``*args`` may pass for a parameter: nothing if no call of the function around adds anything to it."""
         bindings = self._names.bindings(node) if isinstance(node, cst.Name) else []
-        function = (
-            owner_of(self._tree, bindings[0].node)
-            if len(bindings) == 1 and bindings[0].kind is BindingKind.STAR
-            else None
-        )
+        is_star = len(bindings) == 1 and bindings[0].kind is BindingKind.STAR
+        function = owner_of(self._tree, bindings[0].node) if is_star else None
         if function is None or function.params.star_arg is not bindings[0].node:
             return _UNKNOWN
         calls, complete = self._written.calls_of(function)
@@ -103,11 +99,21 @@ class Keywords:
             return self._call(node, key, depth)
         if isinstance(node, cst.IfExp):
             return _joined(self.entries(side, key, depth - 1) for side in (node.body, node.orelse))
+        if isinstance(node, cst.BooleanOperation) and isinstance(node.operator, cst.Or):
+            return self._with_default(node, key, depth)
         if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.BitOr):
             return self.entries(node.left, key, depth - 1).updated(self.entries(node.right, key, depth - 1))
         if isinstance(node, (cst.Name, cst.Attribute)):
             return self._variable(node, key, depth)
         return self._nested(node, key, depth) if isinstance(node, cst.Subscript) else _UNKNOWN
+
+    def _with_default(self, node: cst.BooleanOperation, key: str | int, depth: int) -> Entries:
+        """What one of ``options or DEFAULTS`` may contain; only the second if the first is None as far as is known."""
+        found = self.entries(node.right, key, depth - 1)
+        given = self._written.sources(node.left)
+        if given is not None and all(map(is_none, given.values)):
+            return found if given.complete else replace(found, known=False)
+        return _joined((self.entries(node.left, key, depth - 1), found))
 
     def _nested(self, node: cst.Subscript, key: str | int, depth: int) -> Entries:
         """What a dictionary in a dictionary may contain: ``config["train"]`` of ``config["train"]["workers"]``."""
@@ -310,8 +316,8 @@ class Keywords:
 
     def _change(self, use: cst.BaseExpression, key: str | int, depth: int) -> Entries | None:
         """What is known of the entry after ``use`` of the dictionary; None if it stays as it is."""
-        above = self._tree.parent(use)
-        while isinstance(above, cst.IfExp) and above.test is not use:
+        name, above = use, self._tree.parent(use)
+        while isinstance(above, cst.BooleanOperation) or (isinstance(above, cst.IfExp) and above.test is not use):
             use, above = above, self._tree.parent(above)
         if isinstance(above, cst.IfExp):
             return None
@@ -319,10 +325,8 @@ class Keywords:
             while isinstance(above, (cst.Element, cst.StarredElement, cst.DictElement, cst.Tuple, cst.List, cst.Dict)):
                 above = self._tree.parent(above)
             return None if isinstance(above, cst.AssignTarget) or key not in self._reads.stored_keys else _UNKNOWN
-        if isinstance(above, cst.AssignTarget) or (
-            isinstance(above, (cst.AnnAssign, cst.For, cst.NamedExpr)) and above.target is use
-        ):
-            return None  # binds the name again
+        if above is not None and self._reads.binds(above, use, name):
+            return None
         if isinstance(above, cst.Return) and isinstance(use, cst.Name):
             home = self._names.home_of(use)  # who calls the function may change what others see, too
             return None if home is not None and home.node is self._tree.function_of(use) else _UNKNOWN
