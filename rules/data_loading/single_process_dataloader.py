@@ -25,9 +25,13 @@ class SingleProcessDataloader(Rule):
     or code that torchlint cannot see, may override it. If the program reads the number by a key
     (`config["num_workers"]`), the YAML, JSON and TOML files of the project decide.
 
-    A dataset that is seen to take its items from memory is not flagged, unless the collate function reads files. The
-    dataset may be a list of items of another one (`items.append(photos[index])`). It may pass its items to a transform
-    of the program that computes little, such as a rotation of points. If it takes them from another dataset
+    With `batch_size=None`, where the dataset makes the batches, only a stream is flagged of which one step reads files
+    and each worker process takes a part (`Lines(path).sharding_filter().map(decode).batch(8)`).
+
+    A dataset that is seen to take its items from memory is not flagged, unless the collate function reads files. Nor is
+    one of unknown class that an earlier run saved (`torch.load(path)["dataset"]`). The dataset may be a list of items
+    of another one (`items.append(photos[index])`). It may pass its items to a transform of the program that computes
+    little, such as a rotation of points, or join them (`np.concatenate`). If it takes them from another dataset
     (`self.photos[index]`), that one decides. The `DataLoader` of PyG and that of MONAI count as torch's. A dataset of
     PyG is not flagged, unless a class of the program loads its items.
 

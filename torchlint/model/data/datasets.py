@@ -276,15 +276,16 @@ class Datasets(ForestFact):
         for item in self._forest.definitions.called(loader.node, self._forest.values) if derived else ():
             for binding in self._tree.scopes[item].attributes.get("collate_fn", ()):
                 found += self.collates(binding.value if isinstance(binding.value, cst.BaseExpression) else None)
-        return any(map(self._reads_files, found))
+        return any(map(self.reads_files, found))
 
-    def _reads_files(self, function: cst.FunctionDef | cst.Lambda, depth: int = 2) -> bool:
+    def reads_files(self, function: cst.FunctionDef | cst.Lambda, depth: int = 2) -> bool:
+        """Whether a function, or one that it calls, reads a file by a function of a library."""
         for call in self._tree.calls_in(function.body):
             name = self._forest.name_of(call.func)
             if name is not None and last_part(name) in _READERS:
                 return True
             called = self._forest.definitions.called(call, self._forest.values) if depth > 0 else []
-            if any(isinstance(item, cst.FunctionDef) and self._reads_files(item, depth - 1) for item in called):
+            if any(isinstance(item, cst.FunctionDef) and self.reads_files(item, depth - 1) for item in called):
                 return True
         return False
 

@@ -15,6 +15,7 @@ from torchlint.model.data.host_data import HostData
 from torchlint.model.data.lightning import FITS, Lightning
 from torchlint.model.data.loaders import Loaders
 from torchlint.model.data.memory import Memory
+from torchlint.model.data.pipelines import Pipelines
 from torchlint.model.data.previews import is_preview, takes_first
 from torchlint.model.data.transfers import Transfers
 from torchlint.model.forest import Forest, ForestFact
@@ -267,7 +268,8 @@ class Loading(ForestFact):
         dataset = self.dataset(loader)
         if any(not loader.argument(name).absent for name in ("multiprocessing_context", "timeout")):
             return None  # a loader that speaks of processes has been thought about
-        if loader.argument("batch_size").literal() == "None" or not self._uses_gpu(loader):
+        is_unbatched = loader.argument("batch_size").literal() == "None"
+        if (is_unbatched and not self._forest.fact(Pipelines).read_files(dataset)) or not self._uses_gpu(loader):
             return None
         if not self._datasets.sharded(dataset) or self.yields_cuda(loader):
             return None
