@@ -12,6 +12,7 @@ import pytest
 from torchlint.model.forest import Forest, ForestFile
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.semantics.network_names import names_network
 from torchlint.model.semantics.value import Device, Role
 from torchlint.model.syntax.calls import Presence
 from torchlint.model.syntax.conditions import conditions
@@ -428,3 +429,13 @@ def test_the_sources_of_what_depends_on_itself_end(text: str, sources: tuple[lis
     (condition,) = (node for node in module.tree.nodes if isinstance(node, cst.If))
     found = module.written.sources(condition.test)
     assert (found and ([module.code(value) for value in found.values], found.complete)) == sources
+
+
+@pytest.mark.parametrize("name", ["policy_logp", "policy_log_prob", "actor_grads", "actor_actions", "critic_score"])
+def test_what_a_network_gives_is_not_named_like_one(name: str) -> None:
+    assert not names_network(name)
+
+
+@pytest.mark.parametrize("name", ["policy_target", "actor_critic", "policy_net", "encoder_q", "critic_1"])
+def test_longer_names_of_networks(name: str) -> None:
+    assert names_network(name)

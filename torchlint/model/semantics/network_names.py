@@ -13,8 +13,8 @@ _BEGINNINGS = tuple(f"{word}_" for word in NETWORK_NAMES)
 _DATA = tuple(
     f"_{word}{end}"
     for word in (
-        "dim feat feature fun hidden id input lr logit loss mask name out output param path pred size state token "
-        "weight"
+        "action dim entropy feat feature fun grad gradient hidden id input logit logp logpp logprob loss lr mask mean "
+        "name out output param path pred prob sample score size state std token weight"
     ).split()
     for end in ("", "s")
 )

@@ -22,6 +22,7 @@ _KINDS = {
     "collections.abc.Mapping": _CONTAINERS,
     "collections.abc.Sequence": _CONTAINERS,
     "torch.Tensor": (Kind.TENSOR, Kind.BATCH),
+    "torch.autograd.Variable": (Kind.TENSOR, Kind.BATCH),
     "torch.nn.Module": (Kind.MODULE, Kind.LOSS),
     "torch.device": (Kind.DEVICE,),
 }
@@ -87,15 +88,21 @@ class TypeTests:
             above = self._tree.parent(call)
             test: cst.CSTNode = above if isinstance(above, cst.Comparison) else call
             branch = self._tree.parent(test)
-            if isinstance(branch, cst.If) and branch.test is test and self._has_failed(branch, name):
-                found.update(self._tested(branch.test, name.value) or ())
+            is_negated = isinstance(branch, cst.UnaryOperation) and isinstance(branch.operator, cst.Not)
+            asked, branch = (branch, self._tree.parent(branch)) if is_negated and branch else (test, branch)
+            if not isinstance(branch, (cst.If, cst.IfExp)) or branch.test is not asked:
+                continue
+            if self._tree.within(name, branch.body) if is_negated else self._has_failed(branch, name):
+                found.update(self._tested(test, name.value) or ())
         return frozenset(found - {Kind.BATCH})
 
-    def _has_failed(self, branch: cst.If, name: cst.Name) -> bool:
+    def _has_failed(self, branch: cst.If | cst.IfExp, name: cst.Name) -> bool:
         """Whether the test of ``branch`` was false where ``name`` is evaluated, in the same function."""
         tree = self._tree
         if branch.orelse is not None and tree.within(name, branch.orelse):
             return True
+        if isinstance(branch, cst.IfExp):
+            return False
         first = branch
         while ends_with(first.body, cst.Return, cst.Raise, cst.Continue):
             above = tree.parent(first)
@@ -104,7 +111,7 @@ class TypeTests:
             first = above
         return False
 
-    def _tested(self, test: cst.BaseExpression, name: str) -> tuple[Kind, ...] | None:
+    def _tested(self, test: cst.CSTNode, name: str) -> tuple[Kind, ...] | None:
         if isinstance(test, cst.BooleanOperation) and isinstance(test.operator, cst.And):
             return self._tested(test.left, name) or self._tested(test.right, name)
         if isinstance(test, cst.Comparison):

@@ -12,6 +12,7 @@ from torchlint.model.program.dispatch import Dispatch
 from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.memo import CyclicMemo
+from torchlint.model.semantics.type_tests import TypeTests
 from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.dotted import last_name
 from torchlint.model.syntax.literals import is_none
@@ -56,6 +57,7 @@ class Outputs(ForestFact):
 
     def __init__(self, forest: Forest) -> None:
         self._forest = forest
+        self._type_tests = TypeTests(forest.tree, forest.names)
         #: Where a function calls itself, its other returns decide.
         self._ending: CyclicMemo[tuple[cst.FunctionDef, frozenset[str]], bool] = CyclicMemo(True)
         #: By expression and exits the calls that are parts of it, and the expressions that these take their value from.
@@ -237,10 +239,14 @@ class Outputs(ForestFact):
     def _returns_ended(self, key: tuple[cst.FunctionDef, frozenset[str]]) -> bool:
         """Whether a function only returns what an exit has ended, such as ``t.detach().cpu()`` of its parameter.
 
-        It may return nothing, or an empty array, for some parameters.
+        It may return nothing, or an empty array, for some parameters, and what is no tensor as it is.
         """
         function, exits = key
-        returned = [item for item in self._forest.definitions.returns(function) if not self._is_empty(item)]
+        returned = [
+            item
+            for item in self._forest.definitions.returns(function)
+            if not self._is_empty(item) and not self._is_other_than_tensor(item)
+        ]
         return bool(returned) and all(item is not None and self._is_ended(item, function, exits) for item in returned)
 
     def _is_empty(self, returned: cst.BaseExpression | None) -> bool:
@@ -252,12 +258,16 @@ class Outputs(ForestFact):
             for part in self._forest.tree.nodes_in(returned)
         )
 
+    def _is_other_than_tensor(self, node: cst.CSTNode | None) -> bool:
+        """Whether ``node`` is a name of what is no tensor, by a test of its type: ``if not torch.is_tensor(x):``."""
+        return isinstance(node, cst.Name) and Kind.TENSOR in self._type_tests.excluded_at(node)
+
     def _is_ended(self, node: cst.BaseExpression, function: cst.FunctionDef, exits: frozenset[str]) -> bool:
         """Whether an expression takes a parameter of ``function``, and an exit is on each way."""
         parameters = {param.name.value for param in parameters_of(function)} - {"self", "cls"}
 
         def is_parameter(part: cst.CSTNode) -> bool:
-            if not isinstance(part, cst.Name) or part.value not in parameters:
+            if not isinstance(part, cst.Name) or part.value not in parameters or self._is_other_than_tensor(part):
                 return False
             return any(
                 item.kind in (BindingKind.PARAM, BindingKind.STAR) for item in self._forest.values.reaching.of(part)
