@@ -295,7 +295,9 @@ class Inference:
         phases = list(self._module.fact(Phases).evaluating(call, function))
         if not all(map(says_evaluation, phases)) and self._uses.is_given_away(call, function):
             phases = list(filter(says_evaluation, phases))
-        if not phases or not self._uses.reads(function) or self._uses.is_kept(call, function):
+        if phases and not self._uses.reads(function):
+            phases = list(filter(says_evaluation, phases)) if self._uses.reads_by_calls(function) else []
+        if not phases or self._uses.is_kept(call, function):
             return []
         if self._uses.is_consumed(call, function, depth=0):
             return phases

@@ -64,6 +64,12 @@ class OutputUses:
                 calls.append(part)
         return any(self._module.fact(Outputs).ends_in_helper(call, DETACHING) for call in calls)
 
+    def reads_by_calls(self, function: cst.FunctionDef) -> bool:
+        """Whether a function that ``function`` calls takes outputs off the graph, as one that also gives the loss."""
+        module = self._module
+        called = (item for call in module.tree.calls_in(function.body) for item in module.fact(Dispatch).run(call))
+        return any(map(self.reads, called))
+
     def leaves_graph(self, call: Output, within: cst.CSTNode) -> bool:
         """Whether the output is detached ``within`` a function or file, which shows that it was recorded, or drawn."""
         return self._is_taken(call, within, _DETACHED)
