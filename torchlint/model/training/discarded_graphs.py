@@ -123,7 +123,28 @@ class DiscardedGraphs:
 
         If only numbers are read from the output, all calls of the method must be seen: only they show the grad mode.
         """
-        return "" if self._module.fact(Exclusions).may_be_under_no_grad(home) else self.reason_in_function(call, home)
+        if self._module.fact(Exclusions).may_be_under_no_grad(home):
+            return ""
+        return self.reason_in_function(call, home) or self._reason_in_methods(call, home)
+
+    def _reason_in_methods(self, call: cst.Call, home: cst.FunctionDef) -> str:
+        """The same where ``home`` returns the output to other methods of the network, which only detach it.
+
+        Such as a policy whose distribution is only sampled: ``return to_numpy(self.distribution(states).sample())``.
+        """
+        gradients, calls = self._module.fact(Gradients), self._module.callers(home).calls
+        if home.name.value == "forward" or gradients.trains(home) or not all(map(self._is_in_own_method, calls)):
+            return ""
+        return _DETACHED if self.reason_in_callers(call, home, depth=1) == _DETACHED else ""
+
+    def _is_in_own_method(self, call: cst.Call) -> bool:
+        """Whether a method of a network that trains nothing calls a method of the same object."""
+        exclusions, method = self._module.fact(Exclusions), self._home_of(call)
+        if not isinstance(method, cst.FunctionDef) or not is_attribute_of_self(call.func):
+            return False
+        if not exclusions.is_part_of_network(method) or exclusions.may_be_under_no_grad(method):
+            return False
+        return not self._module.fact(Gradients).trains(method)
 
     def reason_in_function(self, call: cst.Call, home: cst.FunctionDef) -> str:
         """Why nothing needs the graph of ``call`` in a function that trains nothing; empty if something may."""
