@@ -375,7 +375,7 @@ PARAMETERLESS = (
 )  # fmt: skip
 #: Names of callables that are modules, and no networks; a ``model_with_loss`` and a ``CTCModel`` are.
 NO_NETWORK = re.compile(
-    r"^(?!.*(?:model|net|network)$).*?(?:(?<!with)(?<!with_)(?:loss|criteri)|metric|processor|preprocess|tokeni[sz]"
+    r"^(?!.*(?:model|net|network)$).*?(?:(?<!with)(?<!with_)(?:loss|criteri|label_?smooth)|metric|processor|preprocess|tokeni[sz]"
     r"|transform$|transforms$|augment|collat|greedy|beam|ctc|featuri[sz]er|normali[sz]er$|mean_?std$)",
     re.IGNORECASE,
 )

@@ -26,6 +26,8 @@ from torchlint.model.training.parameters import Parameters
 _SWITCHES = frozenset({"requires_grad", "set_requires_grad", "toggle_grad", "toggle_requires_grad", "set_grad"})
 _FREEZES = frozenset({"freeze", "freeze_model", "freeze_network", "freeze_parameters", "freeze_params"})
 
+#: Functions that make embeddings of given vectors.
+_TABLES = frozenset({"torch.nn.Embedding.from_pretrained", "torch.nn.EmbeddingBag.from_pretrained"})
 #: How many expressions a network is followed back through.
 _DEPTH = 40
 #: Methods of a network that switch its parameters off and on.
@@ -49,9 +51,22 @@ class Frozen:
         """
         if self._module.value(model).definition in self._frozen_classes:
             return True
-        if self._module.fact(Parameters).has_none(model):
+        if self._module.fact(Parameters).has_none(model) or self._is_loaded_table(model):
             return True
         return self._is_switched_off(model) or any(map(self._is_switched_off_before, self._originals(model)))
+
+    def _is_loaded_table(self, model: cst.BaseExpression) -> bool:
+        """Whether ``model`` is an embedding of given vectors, which is frozen unless ``freeze=False`` is passed."""
+        made = self._module.value(model).origins
+        return bool(made) and all(isinstance(call, cst.Call) and self._loads_table(call) for call in made)
+
+    def _loads_table(self, call: cst.Call) -> bool:
+        if self._module.name_of(call.func) not in _TABLES:
+            return False
+        given = {item.keyword.value: item.value for item in call.args if item.keyword is not None}
+        by_position = len(call.args) - len(given)
+        is_seen = by_position < 2 and not any(item.star for item in call.args)
+        return is_seen and ("freeze" not in given or dotted_name(given["freeze"]) == "True")
 
     def _originals(self, model: cst.BaseExpression) -> list[cst.BaseExpression]:
         """The networks of which ``model`` is a copy: ``copy.deepcopy(net).eval()``; none if a copy is switched on."""
