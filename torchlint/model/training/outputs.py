@@ -239,7 +239,7 @@ class Outputs(ForestFact):
     def _returns_ended(self, key: tuple[cst.FunctionDef, frozenset[str]]) -> bool:
         """Whether a function only returns what an exit has ended, such as ``t.detach().cpu()`` of its parameter.
 
-        It may return nothing, or an empty array, for some parameters, and what is no tensor as it is.
+        It may return nothing, or an empty array, for some parameters, and objects other than tensors as they are.
         """
         function, exits = key
         returned = [
@@ -259,7 +259,7 @@ class Outputs(ForestFact):
         )
 
     def _is_other_than_tensor(self, node: cst.CSTNode | None) -> bool:
-        """Whether ``node`` is a name of what is no tensor, by a test of its type: ``if not torch.is_tensor(x):``."""
+        """Whether ``node`` names an object other than a tensor, by a test such as ``if not torch.is_tensor(x):``."""
         return isinstance(node, cst.Name) and Kind.TENSOR in self._type_tests.excluded_at(node)
 
     def _is_ended(self, node: cst.BaseExpression, function: cst.FunctionDef, exits: frozenset[str]) -> bool:
