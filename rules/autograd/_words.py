@@ -33,8 +33,6 @@ _DETACHED = (
     ".cpu().data",
     re.compile(r"return [^\n]{1,80}\.detach\(\)"),
 )
-#: Calls of helpers that make arrays of tensors, by their names.
-_HELPED = ("get_numpy(", "to_numpy(", "as_numpy(", "2numpy(", "to_np(", "2np(")
 #: Code that trains, in which outputs may be used without their graph.
 _TRAINED = ".backward("
 #: A function that computes a loss, maybe from detached outputs, for another file that trains.
@@ -60,11 +58,10 @@ RECORDING_WORDS = (
         ")[1]",
         _GIVEN,
         METRIC,
-        *_HELPED,
         re.compile(CONVERTING),
         re.compile(UNPACKING),
     ),
-    (*_SIGNS, *_SCRIPTS, *_DETACHED, *_HELPED, *_OWNED, ".detach(),", _GIVEN, METRIC, _TRAINED, _LOSS),
+    (*_SIGNS, *_SCRIPTS, *_DETACHED, *_OWNED, ".detach(),", _GIVEN, METRIC, _TRAINED, _LOSS),
 )
 #: Code that disables gradients counts as well.
 GRADIENTLESS_WORDS = ((*_SIGNS, *_NAMES, "no_grad", "inference_mode"), (*_SIGNS, *_SCRIPTS))
