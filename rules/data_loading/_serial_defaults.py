@@ -47,6 +47,10 @@ def serial_defaults(module: Module) -> Iterator[SerialDefault]:
 
 def _default_of(module: Module, call: Call) -> cst.BaseExpression | None:
     """The 0 that ``num_workers`` has unless a user or a caller out of sight gives another number; None otherwise."""
+    prefetch = call.argument("prefetch_factor")
+    prefetches = prefetch.node is not None and prefetch.literal() != "None"
+    if prefetches or call.argument("persistent_workers").literal() == "True":
+        return None  # which raises an error with 0 workers
     given = call.entries("num_workers")
     if len(given.values) != 1 or not given.usual:
         return None

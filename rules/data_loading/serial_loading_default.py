@@ -53,7 +53,8 @@ class SerialLoadingDefault(Rule):
     - Items are cheap to load, such as tensors or arrays in memory. Workers then only add copies.
     - The program often runs where processes cannot share memory, such as in a small container.
 
-    A default with a comment on its line is not reported, nor one whose help text gives a reason.
+    A default with a comment on its line is not reported, nor one whose help text gives a reason. A loader with
+    `persistent_workers=True` or a `prefetch_factor` does not count: with 0 workers, it raises an error.
 
     ## References
     - [torch.utils.data: single- and multi-process loading](https://docs.pytorch.org/docs/stable/data.html#single-and-multi-process-data-loading)
