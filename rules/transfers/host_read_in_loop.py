@@ -26,15 +26,15 @@ class HostReadInLoop(Rule):
     ## What it does
     Flags `x.item()`, `float(x)` and `int(x)` at every step of a training loop, where `x` is the loss or is computed
     from the output of the network, or from a part of the batch that was moved to the GPU, also by a loader of
-    `fabric.setup_dataloaders`. Also flags `loss.cpu().numpy()` of the loss itself or of one that is added to it, `total
-    += loss.cpu()`, `loss.data[0]` (its `.item()` before torch 0.4), and copies of which only a sum or mean is computed:
-    `hits.cpu().sum()`, or `meter.update(loss.cpu())` where the method adds it to a sum and to a count. The read may be
-    in the loop, or in a function or `forward` that the step calls. It may also be in a function that is itself a
-    training step, such as that of an ignite `Engine` or the `train_step` of a network of mmcv, or in a `forward` that
-    records gradients, if its callers are unknown or train it on all data at once. A read at every second step (`if step
-    % 2 == 0:`) is flagged too. So is an index that a loop reads for each row and only uses to select from a tensor on
-    the GPU: draw all indices at once, `picked = torch.multinomial(weights, 1).squeeze(1)`, and select with
-    `features[picked]`.
+    `fabric.setup_dataloaders`. Also flags `loss.cpu().numpy()` of the loss itself or of one that is added to it,
+    `total += loss.cpu()`, `loss.data[0]` (its `.item()` before torch 0.4), and copies of which only a sum or mean is
+    computed: `hits.cpu().sum()`, or `meter.update(loss.cpu())` where the method adds it to a sum and to a count. The
+    read may be in the loop, or in a function or `forward` that the step calls. It may also be in a function that is
+    itself a training step, such as that of an ignite `Engine` or the `train_step` of a network of mmcv, or in a
+    `forward` that records gradients, if its callers are unknown or train it on all data at once. A read at every second
+    step (`if step % 2 == 0:`) is flagged too. So is an index that a loop reads for each row and only uses to select
+    from a tensor on the GPU: draw all indices at once, `picked = torch.multinomial(weights, 1).squeeze(1)`, and select
+    with `features[picked]`.
 
     Not flagged are
 
