@@ -285,6 +285,8 @@ class ConstantUploads:
         ):
             return False
         sources = self._sources(data)
+        if not sources and name.count(".") > 1:
+            return True  # of an object with settings: ``self.args.classes``
         for item in [item for item in sources if isinstance(item, cst.Call)]:  # a function may return what it is given
             sources += [source for given in item.args for source in self._sources(given.value)]
         given = [item for item in sources if not isinstance(item, cst.Call) and not is_none(item)]

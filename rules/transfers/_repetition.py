@@ -167,6 +167,8 @@ def is_for_deployment(module: Module, function: cst.FunctionDef) -> bool:
     owner = module.tree.class_of(function)
     if _stands_for_operator(module, function):
         return True
+    if owner is not None and function.name.value == "fuse" and len(function.params.params) == 1:
+        return True  # ``model.fuse()`` merges layers; ``self.fuse(x, y)`` joins features
     names = [item.name.value for item in (function, owner) if item is not None]
     return any(map(_DEPLOYING.search, (*names, *module.file.place.split("/")[-2:])))
 

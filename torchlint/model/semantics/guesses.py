@@ -63,7 +63,7 @@ class Guesses:
             return Value(Kind.LOSS, sure=False)
         if last == "fabric" and used & _OF_FABRIC:
             return Value(Kind.TRAINER, name="lightning.fabric.Fabric", sure=False)
-        if last == "accelerator" and used & _OF_ACCELERATE:
+        if text == "accelerator" and used & _OF_ACCELERATE:  # a parameter: an attribute is one of a trainer
             return Value(Kind.TRAINER, name="accelerate.Accelerator", sure=False)
         if last == "scaler" or last.endswith("grad_scaler"):
             return Value(Kind.SCALER, sure=False)
