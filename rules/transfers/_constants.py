@@ -19,7 +19,7 @@ from torchlint.model.syntax.calls import changes_in_place, keyword
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.conditions import conjuncts
 from torchlint.model.syntax.dotted import called_name, dotted_name, index_of, last_part
-from torchlint.model.syntax.literals import is_none
+from torchlint.model.syntax.literals import asked_for_none, is_none
 from torchlint.model.tensors.new_tensors import NewTensors
 from torchlint.model.tensors.placement import Placement
 from torchlint.model.training.step_places import StepPlace, StepPlaces
@@ -280,8 +280,10 @@ class ConstantUploads:
         """
         name = dotted_name(data)
         if name is None or not any(
-            isinstance(above, cst.If) and child is above.body and name in _given_names(above.test)
+            dotted_name(asked_for_none(part, cst.IsNot)) == name
             for above, child in climb(self._tree, node)
+            if isinstance(above, cst.If) and child is above.body
+            for part in conjuncts(above.test)
         ):
             return False
         sources = self._sources(data)
@@ -330,14 +332,3 @@ class ConstantUploads:
         found += [call.receiver for call in self._module.methods("compile")]
         definitions = (self._module.value(item).definition for item in found)
         return frozenset(item for item in definitions if item is not None)
-
-
-def _given_names(test: cst.BaseExpression) -> set[str]:
-    """What a condition requires not to be None."""
-    return {
-        dotted_name(part.left) or ""
-        for part in conjuncts(test)
-        if isinstance(part, cst.Comparison)
-        and isinstance(part.comparisons[0].operator, cst.IsNot)
-        and is_none(part.comparisons[0].comparator)
-    }
