@@ -37,14 +37,18 @@ class Sizes(ForestFact):
 
     def is_tiny(self, network: cst.BaseExpression) -> bool:
         """Whether the file shows every layer of ``network``, and all are tiny."""
-        made = self._forest.fact(Constructors).of(network)
-        sizes = [self._largest(call, set()) for call in made or ()]
+        sizes = self._largest_of(network)
         return bool(sizes) and all(size is not None and size <= _TINY for size in sizes)
 
     def has_no_layers(self, network: cst.BaseExpression) -> bool:
         """Whether the file shows that ``network`` has no layers: a loss, or a process that runs other networks."""
+        sizes = self._largest_of(network)
+        return bool(sizes) and all(size == 0 for size in sizes)
+
+    def _largest_of(self, network: cst.BaseExpression) -> list[int | None]:
+        """The weights of the largest layer of each network that ``network`` may be; None if they are not known."""
         made = self._forest.fact(Constructors).of(network)
-        return bool(made) and all(self._largest(call, set()) == 0 for call in made or ())
+        return [self._largest(call, set()) for call in made or ()]
 
     def largest(self, network: cst.BaseExpression) -> int | None:
         """The weights of the largest layer of ``network``; None if the file does not show them all."""
