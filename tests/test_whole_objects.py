@@ -432,6 +432,43 @@ def test_what_calls_methods_of_a_file_comes_before_other_long_pieces(
     assert ("trainer.py" in choice.Choice(project, ["nets.py"]).run()) is is_near
 
 
+BASE = """\
+from torch import nn
+
+
+class Base(nn.Module):
+    def fit(self, images):
+{printed}
+        return self.compute(images)
+"""
+DERIVED = """\
+from middle import Middle
+
+
+class Net(Middle):
+    def compute(self, images):
+        return images.mean()
+"""
+
+
+def test_base_classes_come_before_what_is_nearer(tmp_path: Path) -> None:
+    scripts = {
+        f"script_{number}": f"from nets import Net\n\n\ndef main():\n    net_{number} = Net()\n"
+        + "".join(f"    print('what script {number} does in row {row}')\n" for row in range(200))
+        + "\n\nmain()\n"
+        for number in range(20)
+    }
+    printed = "\n".join(f"        print('what is done in row {number}')" for number in range(150))
+    files = {
+        "base": BASE.replace("{printed}", printed),
+        "middle": "from base import Base\n\n\nclass Middle(Base):\n    pass\n",
+        "nets": DERIVED,
+    }
+    write(tmp_path, {**files, **scripts})
+    found = choice.Choice(Project.around(tmp_path / "nets.py"), ["nets.py"]).run()
+    assert {"base.py", "middle.py"} < found.keys()
+
+
 CONFIGURED = """\
 from dataclasses import dataclass, field
 from typing import Any, Type

@@ -10,19 +10,22 @@ from __future__ import annotations
 import heapq
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache
-from typing import NamedTuple
 
+from torchlint.project.base_classes import base_classes
 from torchlint.project.bound_modules import BoundModules, contains, submodule
 from torchlint.project.distances import Distances
 from torchlint.project.files import Files, repeated
 from torchlint.project.imports import DefinitionKind, Facts, Import
 from torchlint.project.picked import PICKING, Picked
+from torchlint.project.star_imports import StarImports
 from torchlint.source.testing import is_test
 
 #: Characters of other files that a file is analysed with.
 BUDGET = 150_000
+#: So many of them at most are base classes of the file's classes, and theirs: they come first.
+BASE_BUDGET = 75_000
 #: A piece that is longer, such as a network's code that was generated, is left out.
 MAX_PIECE = 40_000
 #: ... and so is one that uses the files: the function of a script that does everything can be long.
@@ -38,14 +41,6 @@ _WORD = re.compile(r"\w+")
 _SETTING = re.compile(r"^[ \t]*\w+(?:\.\w+)*\.(?:(?:set|use)_\w+\(|\w*seed\w*\(|\w+[ \t]*=(?!=))", re.MULTILINE)
 #: A piece that only imports: it is chosen with what uses its names.
 _IMPORT = re.compile(r"(?:[ \t\f]*(?:#[^\r\n]*)?(?:\r\n|\r|\n))*(?:from|import)\b[^;]*\Z")
-
-
-class _Stars(NamedTuple):
-    """The star imports of a file, by their indices."""
-
-    targets: dict[int, str]  #: the files of the project that they take names from
-    listing: dict[str, list[int]]  #: by name those of modules that list it in ``__all__``
-    unlisted: set[int]  #: those of modules without such a list
 
 
 class _KnownFacts(dict[str, Facts]):
@@ -71,6 +66,7 @@ class Choice:
         self._glanced_at: set[str] = set()  #: files that were only searched for names
         self._find_module = cache(files.find_module)
         self._modules = BoundModules(files, self._known_facts.__getitem__, self._find_module)
+        self._stars = StarImports(files, self._known_facts.__getitem__, self._find_module)
         self._picked = Picked(files, self._known_facts.__getitem__, self._find_module)
         self._chosen: dict[str, set[int]] = {}
         self._added: set[tuple[str, int]] = set()  #: those that are chosen, or wait for it
@@ -81,7 +77,6 @@ class Choice:
         self._containing: dict[str, dict[str, list[int]]] = {}  #: by file the pieces that contain each word
         self._imported: dict[str, dict[str, list[int]]] = {}  #: by file the pieces that import each name
         self._assigned: dict[str, dict[int, list[str]]] = {}  #: by file what the statement in each row assigns
-        self._star_imports: dict[str, _Stars] = {}  #: by file
         self._inner: dict[str, list[Import]] = {}  #: by file the imports in its functions
         self._seen: set[tuple[str, str]] = set()  #: names of files that were looked up
         #: by file and the lines that use its names, how many pieces with these lines there were
@@ -90,30 +85,47 @@ class Choice:
 
     def run(self) -> dict[str, set[int]]:
         """By file the chosen pieces."""
+        bases = self._choose_bases()
         for main in sorted(self._mains):
             self._callers(main, self._defined(main))
         for main in sorted(self._mains):
             members = frozenset().union(*self._files.members_of(main))
             self._needs(main, frozenset().union(*self._files.words_of(main)), members)
-        while self._waiting and self._size < BUDGET:
-            self._distance, _, file, index, is_caller = heapq.heappop(self._waiting)
-            length = len(self._text(file, index))
-            if self._size + length > BUDGET:
-                continue
-            words = self._words(file, index)
-            self._add_imports(file, words)
-            self._chosen[file].add(index)
-            self._size += length
+        for file, index in bases:
+            self._needs(file, self._words(file, index), self._files.members_of(file)[index])
+        for file, index, is_caller in self._nearest(BUDGET):
             if is_caller:
                 self._callers(file, self._defined(file, index))
                 self._users(file, index)
-            self._needs(file, words, self._files.members_of(file)[index])
+            self._needs(file, self._words(file, index), self._files.members_of(file)[index])
         return self._chosen
+
+    def _choose_bases(self) -> list[tuple[str, int]]:
+        """Choose the base classes of the files' classes, and theirs: these run each other's methods."""
+        found: list[tuple[str, int]] = []
+        for main in sorted(self._mains):
+            self._needs(main, base_classes(self._files.text_of(main) or ""), ())
+        for file, index, _ in self._nearest(BASE_BUDGET):
+            found.append((file, index))
+            self._needs(file, base_classes(self._text(file, index)), ())
+        return found
+
+    def _nearest(self, budget: int) -> Iterator[tuple[str, int, bool]]:
+        """Choose the waiting pieces, the nearest first, until a budget is used up; each, and whether it is a caller."""
+        while self._waiting and self._size < budget:
+            self._distance, _, file, index, is_caller = heapq.heappop(self._waiting)
+            length = len(self._text(file, index))
+            if self._size + length > budget:
+                continue
+            self._add_imports(file, self._words(file, index))
+            self._chosen[file].add(index)
+            self._size += length
+            yield file, index, is_caller
 
     @property
     def looked_at(self) -> frozenset[str]:
         """The files whose texts the choice depends on."""
-        return self._mains | self._glanced_at | self._known_facts.keys()
+        return self._mains | self._glanced_at | self._stars.glanced_at | self._known_facts.keys()
 
     def _facts(self, file: str) -> Facts:
         return self._known_facts[file]
@@ -195,7 +207,7 @@ class Choice:
 
     def _follow_stars(self, file: str, unbound: set[str], members: Collection[str]) -> None:
         """Choose the definitions of names that a file may have by its star imports."""
-        stars = self._stars(file)
+        stars = self._stars.of(file)
         listed = {index for name in stars.listing.keys() & unbound for index in stars.listing[name]}
         for index in sorted(listed | stars.unlisted):
             star, target = self._facts(file).stars[index], stars.targets[index]
@@ -206,25 +218,6 @@ class Choice:
                 known |= asked
                 self._add_imports(file, ())
                 self._needs(target, asked, members)
-
-    def _stars(self, file: str) -> _Stars:
-        """What the star imports of a file may give it."""
-        known = self._star_imports.get(file)
-        if known is None:
-            known = self._star_imports[file] = _Stars({}, {}, set())
-            for index, star in enumerate(self._facts(file).stars):
-                target = self._find_module(star.module, file)
-                if target is None or target == file:
-                    continue
-                known.targets[index] = target
-                exported = self._files.exported(target)
-                if exported is None:
-                    known.unlisted.add(index)
-                else:
-                    self._glanced_at.add(target)
-                for name in exported or ():
-                    known.listing.setdefault(name, []).append(index)
-        return known
 
     def _inner_imports(self, file: str) -> Sequence[Import]:
         """The imports in the functions of a file."""

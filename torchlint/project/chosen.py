@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
 
+from torchlint.project.base_classes import base_classes
 from torchlint.project.bound_modules import DICT
 from torchlint.project.choice import Choice
 from torchlint.project.files import Files, repeated
@@ -63,6 +64,7 @@ def _taken_from(files: Files, main: str, names: frozenset[str]) -> object:
         files.exported(main),
         files.picked_from(main),
         files.methods_of(main),
+        base_classes(files.text_of(main) or "") & names,
     )
 
 
