@@ -886,3 +886,46 @@ def test_a_function_of_another_file_is_given_a_constant(start: str, expected: li
     files = {"tokens": TOKENS, "speaker": SPEAKER.replace("{start}", start)}
     files["main"] = RUNNING.format(file="speaker", name="Speaker").replace("Speaker()", "Speaker(100)")
     assert rows(write(tmp_path, files), "tokens", "TL207") == expected
+
+
+RESIDUES = """\
+import numpy as np
+
+atoms = ["C", "N", "O"]
+radii = {"C": 1.7, "N": 1.55, "O": 1.52}
+angles = np.zeros((3, 4))
+for row, atom in enumerate(atoms):
+    angles[row] = radii[atom]
+{more}
+"""
+CLASHES = """\
+import residues
+import torch
+
+
+class Clashes(torch.nn.Module):
+    def forward(self, x):
+        sizes = x.new_tensor([residues.radii[atom] for atom in residues.atoms])
+        return (x * sizes * torch.tensor(residues.angles, device=x.device)).sum()
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        ("", [7, 8]),
+        ("\n\ndef widen(atom):\n    radii[atom] += 0.5", [8]),
+        ("\n\ndef reset():\n    global angles\n    angles = np.ones((3, 4))", [7]),
+    ],
+)
+def test_tables_of_another_module_are_constants(more: str, expected: list[int], tmp_path: Path) -> None:
+    files = {"residues": RESIDUES.replace("{more}", more), "clashes": CLASHES}
+    files["main"] = RUNNING.format(file="clashes", name="Clashes")
+    assert rows(write(tmp_path, files), "clashes", "TL207") == expected
+
+
+def test_another_file_may_set_a_table_of_a_module(tmp_path: Path) -> None:
+    files = {"residues": RESIDUES.replace("{more}", ""), "clashes": CLASHES}
+    files["main"] = "import residues\n\n" + RUNNING.format(file="clashes", name="Clashes")
+    files["main"] += "\n\ndef scale(factor):\n    residues.angles = residues.angles * factor\n"
+    assert rows(write(tmp_path, files), "clashes", "TL207") == [7]

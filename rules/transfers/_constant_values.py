@@ -8,32 +8,33 @@ import libcst as cst
 
 from torchlint.model.module import Module
 from torchlint.model.program.stores import Stores
-from torchlint.model.semantics.knowledge import Kind
+from torchlint.model.semantics.knowledge import LIST_ADDING, Kind
 from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.calls import changes_in_place
+from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.conditions import branches
-from torchlint.model.syntax.dotted import called_name, dotted_name, index_of, is_attribute_of_self
+from torchlint.model.syntax.dotted import called_name, index_of, is_attribute_of_self
 from torchlint.model.syntax.literals import asked_for_none, is_none
+from torchlint.model.syntax.nodes import HANDLERS
 from torchlint.model.syntax.parameters import owner_of
-from torchlint.model.syntax.scopes import Binding, unpacked
+from torchlint.model.syntax.scopes import Binding, Scope, unpacked
 from torchlint.model.syntax.tree import Tree
 from torchlint.model.training.computations import Computations
 
-from ._upload_words import OPTIONS, OPTIONS_PART
+from ._fixed_attributes import NUMBERS, FixedAttributes
 
-#: Functions that give the same number for the same arguments.
+#: Functions that give the same for the same arguments.
 _PURE = re.compile(
-    r"math\.\w+|builtins\.(float|int|bool|complex|abs|min|max|round|list|tuple|sorted|range|len|sum)|"
-    r"numpy\.(array|asarray|float32|float64|sqrt|log|exp|prod|cos|sin|eye|arange|linspace|reshape|append|concatenate|"
-    r"cumprod|cumsum)|torch\.(finfo|iinfo)"
+    r"math\.\w+|builtins\.(float|int|bool|complex|abs|min|max|round|list|tuple|sorted|range|len|sum|zip|enumerate|dict|"
+    r"reversed|divmod)|numpy\.(?!random\b|load|from|mem|empty)\w+|torch\.(finfo|iinfo)"
 )
-#: Methods of an array that give another form of the same numbers.
-_FORMS = frozenset({"astype", "reshape", "flatten", "transpose"})
-#: Numbers, and lists of them, of libraries: `math.pi`, `timm.data.constants.IMAGENET_DEFAULT_MEAN`.
-_NUMBERS = re.compile(r"(math|numpy)\.(pi|e|inf|nan|tau)|\w+(\.\w+)*\.[A-Z][A-Z0-9]*(_[A-Z0-9]+)*")
+#: Methods of a constant that give another form of it, or a part.
+_FORMS = frozenset("astype reshape flatten transpose copy tolist index get items keys values count split".split())
 #: Functions that a function may call which computes the same from the same arguments.
 _COMPUTING = re.compile(r"(?:math|numpy)\.(?!random\.)|builtins\.(?!id$|hash$|input$|open$|print$)")
-_DEPTH = 8
+#: Kinds of values that are no numbers of Python or NumPy.
+_NO_DATA = (Kind.TENSOR, Kind.BATCH, Kind.MODULE, Kind.LOADER, Kind.OPTIMIZER, Kind.LOSS)
+_DEPTH = 12
 #: Of a parameter of a function with more calls, nothing is found out.
 _MANY_CALLS = 40
 
@@ -44,66 +45,102 @@ class ConstantValues:
     def __init__(self, module: Module) -> None:
         self._module = module
         self._tree = module.tree
+        self._attributes = FixedAttributes(module, self._is_constant)
+        self._place: cst.CSTNode = module.root  #: where the constant is used
 
-    def is_constant(self, node: cst.BaseExpression, depth: int = _DEPTH) -> bool:
+    def is_constant(self, node: cst.BaseExpression) -> bool:
         """Whether ``node`` gives the same numbers whenever it is evaluated."""
+        return self._is_constant_at(node, node, _DEPTH)
+
+    def _is_constant_at(self, place: cst.CSTNode, node: cst.BaseExpression, depth: int) -> bool:
+        """Whether ``node``, which is used at a place, is a constant. Loops around the place give no constants."""
+        outer, self._place = self._place, place
+        try:
+            return self._is_constant(node, depth)
+        finally:
+            self._place = outer
+
+    def _is_constant(self, node: cst.BaseExpression, depth: int) -> bool:
         if isinstance(node, (cst.Integer, cst.Float, cst.Imaginary)):
             return True
         if depth <= 0:
             return False
-        if isinstance(node, cst.UnaryOperation):
-            return self.is_constant(node.expression, depth)
-        if isinstance(node, cst.BinaryOperation):
-            return self.is_constant(node.left, depth) and self.is_constant(node.right, depth)
-        if isinstance(node, (cst.List, cst.Tuple)):
-            return bool(node.elements) and all(
-                not isinstance(item, cst.StarredElement) and self.is_constant(item.value, depth)
-                for item in node.elements
-            )
         if isinstance(node, cst.Call):
-            name = self._module.name_of(node.func) or ""
-            if name in ("torch.finfo", "torch.iinfo"):
-                return True
-            if not node.args and isinstance(node.func, cst.Attribute):
-                return self._is_constant_method(node, depth - 1)
-            array = node.func.value if isinstance(node.func, cst.Attribute) else None
-            if isinstance(array, cst.Call) and called_name(node) in _FORMS:
-                return self.is_constant(array, depth)
-            given = [item.value for item in node.args if item.keyword is None or item.keyword.value != "dtype"]
-            is_pure = _PURE.fullmatch(name) is not None if name else self._computes(node)
-            return bool(is_pure and given) and all(
-                self._is_text(item) or self.is_constant(item, depth - 1) for item in given
-            )
+            return self._is_constant_call(node, depth)
         if isinstance(node, cst.Subscript):
             return self._is_constant_item(node, depth)
         if isinstance(node, cst.Name):
             return self._is_constant_name(node, depth)
-        return isinstance(node, cst.Attribute) and self._is_constant_attribute(node, depth)
+        if isinstance(node, cst.Attribute):
+            return self._is_constant_attribute(node, depth)
+        if isinstance(node, (cst.List, cst.Tuple)) and not node.elements:
+            return False
+        parts = _parts(node)
+        return bool(parts) and all(
+            isinstance(item, cst.SimpleString) or self._is_constant(item, depth) for item in parts
+        )
+
+    # -- calls and items
+
+    def _is_constant_call(self, node: cst.Call, depth: int) -> bool:
+        name = self._module.name_of(node.func) or ""
+        if name in ("torch.finfo", "torch.iinfo"):
+            return True
+        given = [item.value for item in node.args if item.keyword is None or item.keyword.value != "dtype"]
+        is_given = all(isinstance(item, cst.SimpleString) or self._is_constant(item, depth - 1) for item in given)
+        if name:
+            return _PURE.fullmatch(name) is not None and bool(given) and is_given
+        if isinstance(node.func, cst.Attribute) and called_name(node) in _FORMS and is_given:
+            if self._is_constant(node.func.value, depth - 1):
+                return True
+        if not node.args and isinstance(node.func, cst.Attribute):
+            return self._is_constant_method(node, depth - 1)
+        return bool(given) and is_given and self._computes(node, depth - 1)
 
     def _is_constant_method(self, call: cst.Call, depth: int) -> bool:
         """Whether the methods of the program that a call without arguments may run only give a constant."""
         called = self._module.definitions.called(call, self._module.values)
         returned = [self._module.definitions.returns(item) for item in called if isinstance(item, cst.FunctionDef)]
         return 0 < len(called) == len(returned) and all(
-            len(values) == 1 and values[0] is not None and self.is_constant(values[0], depth) for values in returned
+            len(values) == 1 and values[0] is not None and self._is_constant(values[0], depth) for values in returned
         )
+
+    def _computes(self, call: cst.Call, depth: int) -> bool:
+        """Whether a function of the program computes the same from the same arguments, without torch."""
+        called = self._module.definitions.called(call, self._module.values)
+        function = called[0] if len(called) == 1 else None
+        if not isinstance(function, cst.FunctionDef) or not self._module.fact(Computations).only_computes(call):
+            return False
+        if any(item.star for item in call.args):
+            return False
+        inner = self._tree.calls_in(function.body)
+        names = [self._module.name_of(item.func) for item in inner]
+        return all(
+            isinstance(item.func, cst.Attribute) if name is None else _COMPUTING.match(name)
+            for item, name in zip(inner, names, strict=True)
+        ) and all(self._is_own_or_fixed(name, depth) for name in self._tree.inside(function.body, cst.Name))
+
+    def _is_own_or_fixed(self, node: cst.CSTNode, depth: int) -> bool:
+        """Whether a name in a function is that of a variable of its own, or of one of a file that nothing changes."""
+        assert isinstance(node, cst.Name)
+        home = self._module.names.home_of(node) if not self._module.name_of(node) else None
+        return home is None or not isinstance(home.node, cst.Module) or self._is_fixed(home, node.value, depth)
 
     def _is_constant_item(self, node: cst.Subscript, depth: int) -> bool:
         """``self.scales["x"]``, ``self.betas[1:]``, or ``self.sizes[i]`` in a loop over numbers at every step.
 
         These are the same numbers in each of its runs.
         """
-        index = node.slice[0].slice if len(node.slice) == 1 else None
-        if not isinstance(node.value, (cst.Name, cst.Attribute)):
+        if not self._is_constant(node.value, depth - 1):
             return False
-        if isinstance(index, cst.Slice):
-            bounds = (item for item in (index.lower, index.upper, index.step) if item is not None)
-            return all(self.is_constant(item, depth - 1) for item in (node.value, *bounds))
-        if not isinstance(index, cst.Index):
-            return False
-        counts = isinstance(index.value, (cst.Integer, cst.SimpleString)) or self._is_counter(index.value)
-        counts = counts or is_none(index.value)  # a new dimension of an array
-        return counts and self.is_constant(node.value, depth - 1)
+        for item in node.slice:
+            parts = (item.slice.lower, item.slice.upper, item.slice.step) if isinstance(item.slice, cst.Slice) else ()
+            index = item.slice.value if isinstance(item.slice, cst.Index) else None
+            for part in filter(None, (*parts, index)):
+                is_key = isinstance(part, cst.SimpleString) or is_none(part)  # None: a new dimension of an array
+                if not is_key and not self._is_counter(part) and not self._is_constant(part, depth - 1):
+                    return False
+        return True
 
     def _is_counter(self, node: cst.BaseExpression) -> bool:
         """``i`` of ``for i in range(n):`` and of ``for i, x in enumerate(y):``."""
@@ -125,47 +162,137 @@ class ConstantValues:
             isinstance(node, cst.Name) and node.value in ("True", "False")
         )
 
-    def _is_text(self, node: cst.BaseExpression) -> bool:
-        """``float("inf")``."""
-        return isinstance(node, cst.SimpleString)
+    # -- names
 
     def _is_constant_name(self, node: cst.Name, depth: int) -> bool:
-        if node.value in ("True", "False") or _NUMBERS.fullmatch(self._module.name_of(node) or ""):
+        if node.value in ("True", "False") or NUMBERS.fullmatch(self._module.name_of(node) or ""):
             return True
+        home = self._module.names.home_of(node)
+        if home is None:
+            return False
+        if isinstance(home.node, cst.Module) and self._tree.function_of(node) is not None:
+            return self._is_fixed(home, node.value, depth - 1)
         reached = self._module.values.reaching.of(node)
         param = self._module.names.parameter(node, rebound=True)
         if param is not None and any(item.node is param for item in reached):
             return self._is_constant_parameter(param, reached, depth - 1)
-        if len(reached) == 1 and isinstance(reached[0].node, cst.AugAssign):
-            return self._is_constant_sum(node.value, reached[0].node, depth - 1)
-        if len(reached) != 1 or reached[0].kind is not BindingKind.ASSIGN or reached[0].value is None:
+        if not reached or (len(home.bindings[node.value]) > 1 and isinstance(home.node, cst.Module)):
             return False
-        if reached[0].path:
-            value = reached[0].value
-            return self._is_chosen(value, reached[0].path, depth - 1) or self.is_constant(value, depth - 1)
-        home = self._module.names.home_of(node)
-        changed = home is None or (len(home.bindings[node.value]) > 1 and self._tree.function_of(node) is None)
-        if changed or (isinstance(reached[0].value, (cst.List, cst.Tuple)) and self._is_filled(node.value)):
+        if self._is_filled(home, node.value, depth - 1):
             return False
-        return self._is_kept_array(node, reached[0].value) or self.is_constant(reached[0].value, depth - 1)
+        if len(reached) > 1 and not all(self._runs_alike(item.node, home.node, depth - 1) for item in reached):
+            return False  # what decides between them may differ
+        return all(self._is_bound_to_constant(item, depth - 1) for item in reached)
 
-    def _is_constant_sum(self, name: str, added: cst.AugAssign, depth: int) -> bool:
-        """Whether a function makes a list of constants by ``mask = []``, then ``mask += [1] * self.length``."""
-        before = self._module.values.reaching.only(added.target) if isinstance(added.target, cst.Name) else None
-        if depth <= 0 or before is None or not isinstance(added.operator, cst.AddAssign) or self._is_filled(name):
+    def _is_bound_to_constant(self, binding: Binding, depth: int) -> bool:
+        """Whether a binding in a function gives its name a constant: also for each item in a comprehension."""
+        value = binding.value
+        if depth > 0 and isinstance(binding.node, cst.AugAssign):
+            return self._is_constant_sum(binding.node, depth)
+        if value is None or depth <= 0:
             return False
-        if not self._is_of_lists(added.value) or not self.is_constant(added.value, depth):
+        if binding.kind is BindingKind.FOR:
+            is_over = not self._tree.within(self._place, binding.node)
+            return (is_over or isinstance(binding.node, cst.CompFor)) and self._is_constant(value, depth)
+        if binding.kind is not BindingKind.ASSIGN:
             return False
-        if isinstance(before.node, cst.AugAssign):
-            return self._is_constant_sum(name, before.node, depth)
-        made = before.value if before.kind is BindingKind.ASSIGN and not before.path else None
-        return isinstance(made, cst.List) and (not made.elements or self.is_constant(made, depth))
+        if binding.path:
+            taken = unpacked(value, binding.path)
+            return self._is_chosen(value, binding.path, depth) or self._is_constant(taken or value, depth)
+        is_empty = isinstance(value, (cst.List, cst.Dict)) and not value.elements
+        return is_empty or self._is_constant(value, depth)
 
-    def _is_of_lists(self, node: cst.BaseExpression) -> bool:
-        """Whether ``node`` is a list that is written there, repeated or joined to others."""
-        if isinstance(node, cst.BinaryOperation):
-            return self._is_of_lists(node.left) or self._is_of_lists(node.right)
-        return isinstance(node, cst.List)
+    def _is_constant_sum(self, added: cst.AugAssign, depth: int) -> bool:
+        """Whether ``mask += [1] * self.length`` adds a constant to constants."""
+        reached = self._module.values.reaching.of(added.target) if isinstance(added.target, cst.Name) else []
+        others = [item for item in reached if item.node is not added]
+        function = self._tree.function_of(added)
+        return (
+            bool(others)
+            and function is not None
+            and all(self._runs_alike(item, function, depth) for item in (added, *(other.node for other in others)))
+            and self._is_constant(added.value, depth)
+            and all(self._is_bound_to_constant(item, depth) for item in others)
+        )
+
+    def _is_filled(self, home: Scope, name: str, depth: int) -> bool:
+        """Whether a function puts something into a variable of its own that is no constant, or depends on none."""
+        for use in self._module.names.uses_in(home, name):
+            put = self._put_at(use)
+            if put is None:
+                continue
+            statement, values = put
+            if not all(isinstance(item, cst.SimpleString) or self._is_constant(item, depth) for item in values):
+                return True
+            if not self._runs_alike(statement, home.node, depth):
+                return True
+        return False
+
+    def _put_at(self, use: cst.Name) -> tuple[cst.CSTNode, list[cst.BaseExpression]] | None:
+        """Where a use of a list puts something into it, and what: ``x.append(value)``, ``x[key] = value``."""
+        above = self._tree.parent(use)
+        call = self._tree.parent(above) if isinstance(above, cst.Attribute) else None
+        if isinstance(above, cst.Attribute) and isinstance(call, cst.Call) and call.func is above:
+            adds = above.attr.value in LIST_ADDING or changes_in_place(above.attr.value)
+            return (call, [item.value for item in call.args]) if adds else None
+        if not isinstance(above, cst.Subscript):
+            return None
+        target = self._tree.parent(above)
+        statement = self._tree.statement_of(use)
+        if not isinstance(target, (cst.AssignTarget, cst.AugAssign)) or not isinstance(
+            statement, (cst.Assign, cst.AugAssign)
+        ):
+            return None
+        key = index_of(above)
+        return statement, [statement.value, *([key] if key is not None else [])]
+
+    def _runs_alike(self, node: cst.CSTNode, function: cst.CSTNode, depth: int) -> bool:
+        """Whether only loops over constants, and conditions on them, decide how often ``node`` runs in a function."""
+        for above, child in climb(self._tree, node):
+            if above is function:
+                break
+            if isinstance(above, (cst.While, *HANDLERS)):
+                return False
+            if isinstance(above, cst.For) and child is above.body and not self._is_constant(above.iter, depth):
+                return False
+            if isinstance(above, cst.If) and child is not above.test and not self._is_constant(above.test, depth):
+                return False
+        return True
+
+    def _is_fixed(self, home: Scope, name: str, depth: int) -> bool:
+        """Whether a variable of a file gets its value when the file is imported, and no function changes it."""
+        function_of, bindings = self._tree.function_of, home.bindings.get(name, [])
+        if depth <= 0 or not bindings:
+            return False
+        for item in bindings:
+            is_set = item.kind in (BindingKind.ASSIGN, BindingKind.AUGMENT) and item.value is not None
+            if not is_set or function_of(item.node) is not None or self._is_in_loop(item.node):
+                return False
+            is_empty = isinstance(item.value, (cst.List, cst.Dict)) and not item.value.elements
+            if is_empty or self._module.value(item.value).kind in _NO_DATA:
+                return False
+        stores = self._module.fact(Stores)
+        puts = [place for held, _, place in stores.containers.get(name, ()) if self._refers_to(held, home, name)]
+        puts += [use for use in self._module.names.uses_in(home, name) if is_changed_at(self._tree, use)]
+        sets = [held for held, _, _ in stores.attributes.get(name, ()) if home in self._module.names.modules(held)]
+        return not sets and all(self._runs_at_import(place, home, depth) for place in puts)
+
+    def _runs_at_import(self, node: cst.CSTNode, home: Scope, depth: int) -> bool:
+        """Whether the top level of a file runs ``node``, or a function that only the top level of the file calls."""
+        function = self._module.function_of(node)
+        if function is None:
+            return self._runs_alike(node, home.node, depth)
+        calls = self._module.callers(function).calls
+        return bool(calls) and all(self._tree.function_of(call) is None for call in calls)
+
+    def _refers_to(self, node: cst.BaseExpression, home: Scope, name: str) -> bool:
+        """Whether ``node`` is a variable of a file, in that file or as an attribute of its module."""
+        if isinstance(node, cst.Name):
+            return self._module.names.defined(node) == (home, name)
+        return isinstance(node, cst.Attribute) and home in self._module.names.modules(node.value)
+
+    def _is_in_loop(self, node: cst.CSTNode) -> bool:
+        return any(isinstance(item, (cst.For, cst.While)) for item in self._tree.ancestors(node))
 
     def _is_chosen(self, value: cst.BaseExpression, path: tuple[int, ...], depth: int) -> bool:
         """Whether a setting selects one of several tuples, and what is unpacked of each is a constant.
@@ -180,15 +307,10 @@ class ConstantValues:
             key is not None
             and is_attribute_of_self(key)
             and key.attr.value in self._module.fact(Stores).attributes
-            and self._is_set_by_constructors(key.attr.value)
+            and self._attributes.is_set_by_constructors(key.attr.value)
             and len(taken) == len(value.value.elements)
-            and all(item is not None and self.is_constant(item, depth) for item in taken)
+            and all(item is not None and self._is_constant(item, depth) for item in taken)
         )
-
-    def _is_set_by_constructors(self, name: str) -> bool:
-        """Whether nothing but constructors assigns attributes of this name."""
-        stored = self._module.fact(Stores).attributes.get(name, ())
-        return all(self._is_constructing(place) for _, _, place in stored)
 
     def _is_constant_parameter(self, param: cst.Param, reached: list[Binding], depth: int) -> bool:
         """Whether every call of a function gives a parameter a constant, or None if that is replaced by one."""
@@ -198,14 +320,22 @@ class ConstantValues:
             return False
         calls = self._module.callers(function).calls
         filled = self._module.fact(Stores).containers.get(param.name.value, ())
-        if not 0 < len(calls) <= _MANY_CALLS or any(self._tree.within(place, function) for _, _, place in filled):
+        if len(calls) > _MANY_CALLS or any(self._tree.within(place, function) for _, _, place in filled) or param.star:
             return False
-        if param.star or any(item.star for call in calls for item in call.args):
+        is_option = self._is_option(param)
+        if not is_option and (not calls or any(item.star for call in calls for item in call.args)):
             return False
-        given = [self._module.definitions.argument_of(call, function, param) or param.default for call in calls]
+        given = ((call, self._module.definitions.argument_of(call, function, param) or param.default) for call in calls)
         return all(
-            item is not None and (self.is_constant(item, depth) or (bool(others) and is_none(item))) for item in given
+            item is not None and (self._is_constant_at(call, item, depth) or (bool(others) and is_none(item)))
+            for call, item in given
         )
+
+    def _is_option(self, param: cst.Param) -> bool:
+        """Whether a parameter is declared as a number and has a default, which callers out of sight do not vary."""
+        annotation = param.annotation.annotation if param.annotation is not None else None
+        is_number = isinstance(annotation, cst.Name) and annotation.value in ("int", "float")
+        return is_number and param.default is not None and self._is_constant(param.default, 1)
 
     def _replaces_none(self, binding: Binding, param: cst.Param, function: cst.FunctionDef, depth: int) -> bool:
         """``if kernel is None: kernel = [1] * factor``."""
@@ -214,177 +344,47 @@ class ConstantValues:
         guards = (item.guard for item in branches(self._tree, binding.node, function))
         asked = [asked_for_none(guard.test, cst.Is) for guard in guards if guard is not None]
         is_missing = any(isinstance(item, cst.Name) and item.value == param.name.value for item in asked)
-        return is_missing and self.is_constant(binding.value, depth)
-
-    def _computes(self, call: cst.Call) -> bool:
-        """Whether a function of the program computes the same from the same arguments, without torch."""
-        called = self._module.definitions.called(call, self._module.values)
-        function = called[0] if len(called) == 1 else None
-        if not isinstance(function, cst.FunctionDef) or not self._module.fact(Computations).only_computes(call):
-            return False
-        if any(item.star for item in call.args):
-            return False
-        inner = self._tree.calls_in(function.body)
-        names = [self._module.name_of(item.func) for item in inner]
-        return all(
-            isinstance(item.func, cst.Attribute) if name is None else _COMPUTING.match(name)
-            for item, name in zip(inner, names, strict=True)
-        ) and not any(map(self._is_of_file, self._tree.inside(function.body, cst.Name)))
-
-    def _is_of_file(self, name: cst.Name) -> bool:
-        """Whether a name is that of a variable of a file, which other code may set."""
-        home = self._module.names.home_of(name) if not self._module.name_of(name) else None
-        return home is not None and isinstance(home.node, cst.Module)
-
-    def _is_kept_array(self, node: cst.Name, made: cst.BaseExpression) -> bool:
-        """Whether NumPy makes an array at the top level of a file, and only statements there fill it."""
-        home = self._module.names.home_of(node)
-        if home is None or not isinstance(home.node, cst.Module) or len(home.bindings[node.value]) > 1:
-            return False
-        if not isinstance(made, cst.Call) or self._module.value(made).kind is not Kind.ARRAY:
-            return False
-        changed = [use for use in self._module.names.uses_in(home, node.value) if is_changed_at(self._tree, use)]
-        stored = [place for _, _, place in self._module.fact(Stores).containers.get(node.value, ())]
-        return all(self._tree.function_of(place) is None for place in (*changed, *stored))
-
-    def _is_filled(self, name: str) -> bool:
-        """Whether something is put into a list of this name, anywhere."""
-        return name in self._module.fact(Stores).containers
+        return is_missing and self._is_constant(binding.value, depth)
 
     def _is_constant_attribute(self, node: cst.Attribute, depth: int) -> bool:
-        name = self._module.name_of(node)
-        if name is not None:
-            return _NUMBERS.fullmatch(name) is not None
-        if isinstance(node.value, cst.Call):
-            return self._module.name_of(node.value.func) in ("torch.finfo", "torch.iinfo")
-        is_ignored = node.attr.value == "ignore_index" and self._module.value(node.value).kind is Kind.LOSS
-        names = [node.attr.value] if is_ignored else self._path_in_options(node)
-        if names:
-            return all(map(self._is_set_by_constructors, names)) and not any(map(self._is_added_to, names))
-        owner = self._owner_of(node)
-        return isinstance(owner, cst.ClassDef) and self._is_set_once(owner, node.attr.value, depth)
-
-    def _is_added_to(self, name: str) -> bool:
-        """Whether a statement changes an attribute of some object: ``args.scale *= 2``."""
-        uses = ((use, self._tree.parent(use)) for use in self._tree.attributes_named(name))
-        return any(isinstance(above, cst.AugAssign) and above.target is use for use, above in uses)
-
-    def _path_in_options(self, node: cst.Attribute) -> list[str]:
-        """The attributes that lead from the settings of a program to ``node``: two of ``model.config.text.begin``."""
-        if OPTIONS.fullmatch(dotted_name(node.value) or ""):
-            return [node.attr.value]
-        *owners, last = (dotted_name(node) or "").split(".")
-        at = next((place for place, name in enumerate(owners) if OPTIONS_PART.fullmatch(name)), None)
-        return [] if at is None else [*owners[at + 1 :], last]
-
-    def _owner_of(self, node: cst.Attribute) -> cst.CSTNode | None:
-        """The class of ``self`` of ``self.mean``, or of ``self.net`` of ``self.net.mean``."""
-        if is_attribute_of_self(node.value):
-            return self._module.value(node.value).definition
-        function = self._module.function_of(node)
-        return self._tree.class_of(function) if function is not None and is_attribute_of_self(node) else None
-
-    def _is_set_once(self, owner: cst.ClassDef, name: str, depth: int) -> bool:
-        """Whether an attribute of ``self`` gets its value in the constructor alone, and that is not a tensor."""
-        stores = self._module.fact(Stores)
-        filled = stores.containers.get(name, ())
-        if not all(self._is_constructing(place) or self._is_other(held, name) for held, _, place in filled):
-            return False
-        values: list[cst.BaseExpression] = []
-        for item in self._module.definitions.lineage(owner):
-            scope = self._tree.scopes[item]
-            for binding in (*scope.attributes.get(name, ()), *scope.bindings.get(name, ())):
-                function = self._tree.function_of(binding.node)
-                constructs = isinstance(function, cst.FunctionDef) and function.name.value == "__init__"
-                if (
-                    binding.kind not in (BindingKind.ASSIGN, BindingKind.ANNOTATION)
-                    or binding.path
-                    or binding.value is None
-                ):
-                    return False
-                if not constructs and function is not None:
-                    return False
-                values.append(binding.value)
-        outside = [
-            place
-            for held, _, place in stores.attributes.get(name, ())
-            if not self._is_constructing(place) and not self._is_of_other_class(held, owner)
-        ]
-        return bool(values) and not outside and all(self._is_setting(value, depth - 1) for value in values)
-
-    def _is_other(self, container: cst.BaseExpression, name: str) -> bool:
-        """Whether a container is not an attribute of this name, but a variable that is given something else.
-
-        ``scale[mask] = 1`` with ``scale = x.std(dim=1)`` does not fill ``self.scale``.
-        """
-        reached = self._module.values.reaching.of(container) if isinstance(container, cst.Name) else ()
-        return bool(reached) and all(
-            item.kind is BindingKind.ASSIGN
-            and item.value is not None
-            and all(part.attr.value != name for part in self._tree.inside(item.value, cst.Attribute))
-            and not (isinstance(item.value, cst.Attribute) and item.value.attr.value == name)
-            for item in reached
+        """``constants.MEAN`` of a module of the project, ``x.T`` of a constant, ``self.mean``, ``args.scale``."""
+        modules = self._module.names.modules(node.value)
+        if (self._module.name_of(node) or "").partition(".")[0] in ("numpy", "torch", "math"):
+            return True  # a number or a type
+        if modules:
+            return all(self._is_fixed(home, node.attr.value, depth - 1) for home in modules)
+        return (node.attr.value == "T" and self._is_constant(node.value, depth - 1)) or self._attributes.is_fixed(
+            node, depth
         )
 
-    def _is_of_other_class(self, node: cst.BaseExpression, owner: cst.ClassDef) -> bool:
-        """Whether ``node`` is ``self`` in a class that neither derives from ``owner`` nor is a base class of it."""
-        function = self._module.function_of(node) if dotted_name(node) == "self" else None
-        other = self._tree.class_of(function) if function is not None else None
-        lineage = self._module.definitions.lineage
-        return other is not None and other not in lineage(owner) and owner not in lineage(other)
 
-    def _is_constructing(self, place: cst.CSTNode) -> bool:
-        """Whether a place is in a constructor, or in a method that only constructors name."""
-        function = self._tree.function_of(place)
-        if self._is_in_constructor(place) or not isinstance(function, cst.FunctionDef):
-            return self._is_in_constructor(place)
-        uses = self._tree.attributes_named(function.name.value) if self._tree.class_of(function) is not None else []
-        return bool(uses) and all(map(self._is_in_constructor, uses))
-
-    def _is_in_constructor(self, node: cst.CSTNode) -> bool:
-        function = self._tree.function_of(node)
-        return isinstance(function, cst.FunctionDef) and function.name.value == "__init__"
-
-    def _is_setting(self, value: cst.BaseExpression, depth: int) -> bool:
-        """Whether a constructor keeps a number or a list: a constant, or a parameter that may be one.
-
-        Or what is computed from such: ``vocabulary - 1 if tokens is None else tokens.get("start", 1)``.
-        """
-        if depth > 0 and isinstance(value, (cst.IfExp, cst.BinaryOperation)) and not self._module.value(value):
-            parts = (value.body, value.orelse) if isinstance(value, cst.IfExp) else (value.left, value.right)
-            return all(self._is_setting(part, depth - 1) for part in parts)
-        known = self._module.value(value)
-        if known.kind in (Kind.NUMBER, Kind.SEQUENCE, Kind.ARRAY):
-            return True
-        if not known and (self._is_given(value) or self._is_option(value)):
-            return True
-        return self.is_constant(value, depth)
-
-    def _is_given(self, node: cst.BaseExpression) -> bool:
-        """Whether ``node`` is a parameter, of a constructor, that is not bound to something else."""
-        reached = self._module.values.reaching.of(node) if isinstance(node, cst.Name) else []
-        return bool(reached) and all(isinstance(item.node, cst.Param) for item in reached)
-
-    def _is_option(self, node: cst.BaseExpression) -> bool:
-        """``options["scale"]`` and ``kwargs.get("scale", 2)``, of a parameter, and ``cfg.MODEL.SCALE``."""
-        if isinstance(node, cst.Attribute):
-            root = node.value
-            while isinstance(root, cst.Attribute) and not self._is_named_option(root):
-                root = root.value
-            return self._is_named_option(root)
-        held: cst.BaseExpression | None = None
-        key: cst.BaseExpression | None = None
-        if isinstance(node, cst.Subscript):
-            held, key = node.value, index_of(node)
-        elif isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.args:
-            held, key = (node.func.value, node.args[0].value) if called_name(node) in ("get", "pop") else (None, None)
-        if held is None or not isinstance(key, cst.SimpleString):
-            return False
-        return self._is_given(held) or self._is_named_option(held) or self._is_option(held)
-
-    def _is_named_option(self, node: cst.BaseExpression) -> bool:
-        """Whether the name of ``node`` is that of settings: ``cfg``, ``self.args``."""
-        return OPTIONS.fullmatch(dotted_name(node) or "") is not None
+def _parts(node: cst.BaseExpression) -> list[cst.BaseExpression]:
+    """The expressions that decide the value of ``node``; none if other things do, too."""
+    if isinstance(node, cst.UnaryOperation):
+        return [node.expression]
+    if isinstance(node, (cst.BinaryOperation, cst.BooleanOperation)):
+        return [node.left, node.right]
+    if isinstance(node, cst.IfExp):
+        return [node.test, node.body, node.orelse]
+    if isinstance(node, cst.Comparison):
+        return [node.left, *(item.comparator for item in node.comparisons)]
+    if isinstance(node, (cst.List, cst.Tuple)):
+        return (
+            []
+            if any(isinstance(item, cst.StarredElement) for item in node.elements)
+            else [item.value for item in node.elements]
+        )
+    if isinstance(node, cst.Dict):
+        pairs = [item for item in node.elements if isinstance(item, cst.DictElement)]
+        return [part for item in pairs for part in (item.key, item.value)] if len(pairs) == len(node.elements) else []
+    if isinstance(node, (cst.ListComp, cst.GeneratorExp)):
+        parts: list[cst.BaseExpression] = [node.elt]
+        over: cst.CompFor | None = node.for_in
+        while over is not None:
+            parts += [over.iter, *(item.test for item in over.ifs)]
+            over = over.inner_for_in
+        return parts
+    return []
 
 
 def is_changed_at(tree: Tree, use: cst.Name) -> bool:

@@ -24,12 +24,14 @@ class ConstantUploadPerStep(Rule):
     the host, and `torch.cuda.FloatTensor([...])`, also as the type `torch.cuda.FloatTensor if x.is_cuda else
     torch.FloatTensor`: in the `forward` of a network or criterion, the `step` of an optimizer, a `__call__` that
     returns what a network gives, a loop that trains or runs a network, also in a function, as a solver of a diffusion
-    model does, or in a function that these call. Numbers that never change are literals, constants of the file,
-    attributes that only constructors, or methods that only these name, set or fill, also by a key
-    (`self.stats["mean"]`) or of a part (`self.net.mean`), the `ignore_index` of a loss, what methods without arguments
-    return of these, parameters to which every call passes such numbers, also in another file, lists to which a function
-    only adds such (`kinds += [0] * self.length`), the root of the last size of a tensor (`x.shape[-1] ** 0.5`), and
-    what a function computes from such numbers with NumPy alone. What a constructor is given counts as data, not as a
+    model does, or in a function that these call. Numbers that never change are literals, variables
+    that the top level of a file sets and no function changes, also of another module (`constants.MEANS`), attributes
+    that only constructors, or methods that only these name, set or fill, also of a part (`self.net.mean`), the
+    `ignore_index` of a loss, what methods without arguments return of these, parameters to which every call passes such
+    numbers, also in another file, or that are declared as numbers and have a default which no call is seen to replace,
+    lists that a function fills with such (`kinds += [0] * self.length`), also in loops over such, the root of the last
+    size of a tensor (`x.shape[-1] ** 0.5`), and what Python or NumPy alone compute from such numbers, also in
+    comprehensions and by an index (`self.stats["mean"]`). What a constructor is given counts as data, not as a
     size, if the tensor is not filled later. The `else` of `if self.training and ...:` counts, too: evaluation takes it
     at every batch. So does that of a setting, such as `if self.style_weight > 0:` of an attribute that only
     constructors set and that is not a positive number by default: a whole run takes it.
