@@ -174,9 +174,18 @@ class Flushes:
                 repeated = loop.elt
             elif isinstance(loop, (cst.For, cst.While)) and not self._accumulates(loop):
                 repeated = loop.body
-            if repeated is not None and any(map(runs_network, self._tree.calls_in(repeated))):
+            if repeated is None:
+                continue
+            runs = filter(runs_network, self._tree.calls_in(repeated))
+            if any(not self._runs_each_once(loop, call) for call in runs):
                 end = self._tree.last(loop)
         return end
+
+    def _runs_each_once(self, loop: cst.CSTNode, call: cst.Call) -> bool:
+        """Whether ``call`` runs another network at each iteration of a loop: ``for layer in self.layers: layer(x)``."""
+        return isinstance(loop, cst.For) and bool(
+            self._tree.names_in(loop.target) & self._tree.names_in(call.func)
+        )
 
     def _accumulates(self, loop: cst.For | cst.While) -> bool:
         """Whether a loop adds up gradients for one step of an optimizer, which follows it."""
