@@ -11,7 +11,7 @@ from torchlint.model.data.loaders import Loaders
 from torchlint.model.module import Module
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.calls import Call
-from torchlint.model.syntax.dotted import PARTS, base_of, dotted_name, prefixes
+from torchlint.model.syntax.dotted import PARTS, base_of, dotted_name, is_attribute_of_self, prefixes
 from torchlint.model.training.loops import Loops
 
 #: Methods that only return information about a dataset.
@@ -23,6 +23,7 @@ GETTERS = re.compile(
 _DEPTH = 3
 #: What Lightning runs before it asks for loaders.
 _BEFORE_LOADERS = frozenset({"__init__", "prepare_data", "setup"})
+
 
 
 class DatasetChanges:
@@ -38,7 +39,19 @@ class DatasetChanges:
         ``epochs`` is what iterates over ``loader`` repeatedly.
         """
         found = (self._change(call, epochs) for call in self._module.fact(Loaders).creating_calls(loader))
-        return next((node for node in found if node is not None), None)
+        return next((node for node in found if node is not None), None) or self._handed_over(loader)
+
+    def _handed_over(self, loader: Call) -> cst.CSTNode | None:
+        """Where a stream has its items made by an object that is no dataset: a worker keeps a copy of that object."""
+        made = self._module.value(loader.argument("dataset").value).definition
+        method = self._module.definitions.method(made, "__iter__") if isinstance(made, cst.ClassDef) else None
+        for item in self._module.definitions.returns(method) if method is not None else ():
+            func = item.func if isinstance(item, cst.Call) else None
+            if isinstance(func, cst.Attribute) and is_attribute_of_self(func.value):
+                owner = self._module.value(func.value)
+                if isinstance(owner.definition, cst.ClassDef) and owner.kind is not Kind.DATASET:
+                    return item
+        return None
 
     def _change(self, loader: Call, epochs: cst.CSTNode) -> cst.CSTNode | None:
         for target, _, statement in self._tree.stores:
@@ -93,9 +106,15 @@ class DatasetChanges:
         bound = [{binding.node for binding in self._module.names.bindings(base)} for base in (first, second)]
         return not bound[0].isdisjoint(bound[1])
 
-    def _comes_before(self, node: cst.CSTNode, epochs: cst.CSTNode) -> bool:
-        """Whether ``node`` runs once in the function around ``epochs``, before that."""
-        if self._module.function_of(node) is not self._module.function_of(epochs) or self._tree.within(node, epochs):
+    def _comes_before(self, node: cst.CSTNode, epochs: cst.CSTNode, depth: int = _DEPTH) -> bool:
+        """Whether ``node`` runs once in the function around ``epochs``, before that, itself or by calls there."""
+        function = self._module.function_of(node)
+        if function is not self._module.function_of(epochs):
+            callers = self._module.callers(function) if function is not None and depth > 0 else None
+            calls = callers.calls if callers is not None and callers.complete else ()
+            own = [call for call in calls if not self._is_of_other_script(call, epochs)]
+            return bool(own) and all(self._comes_before(call, epochs, depth - 1) for call in own)
+        if self._tree.within(node, epochs):
             return False
         return self._tree.index(node) < self._tree.index(epochs) and not self._module.fact(Loops).around(node)
 

@@ -233,9 +233,19 @@ def _is_unusual(module: Module, value: cst.BaseExpression) -> bool:
     """Whether ``value`` is replaced before it is used, or set for a special run: ``if args.debug: workers = 0``."""
     if isinstance(value, cst.UnaryOperation) and isinstance(value.operator, cst.Minus):
         return True  # `default=-1`: a loader raises an error
-    if is_none(value):
+    if _is_nothing(module, value):
         return True
     return any(is_so(module, value) for is_so in (_is_on_a_condition, _is_in_self_test, _is_for_inference))
+
+
+def _is_nothing(module: Module, value: cst.BaseExpression, depth: int = _DEPTH) -> bool:
+    """Whether ``value`` is None, or a parameter or option that is only given None: a number replaces it."""
+    if is_none(value) or depth <= 0 or not is_read(value):
+        return is_none(value)
+    written = module.fact(Configuration).step(value)
+    return written is not None and bool(written.values) and all(
+        item is not value and _is_nothing(module, item, depth - 1) for item in written.values
+    )
 
 
 def _is_in_self_test(module: Module, value: cst.BaseExpression) -> bool:
