@@ -25,7 +25,6 @@ _DEPTH = 3
 _BEFORE_LOADERS = frozenset({"__init__", "prepare_data", "setup"})
 
 
-
 class DatasetChanges:
     """Answers about the loaders of one file."""
 

@@ -243,8 +243,10 @@ def _is_nothing(module: Module, value: cst.BaseExpression, depth: int = _DEPTH) 
     if is_none(value) or depth <= 0 or not is_read(value):
         return is_none(value)
     written = module.fact(Configuration).step(value)
-    return written is not None and bool(written.values) and all(
-        item is not value and _is_nothing(module, item, depth - 1) for item in written.values
+    return (
+        written is not None
+        and bool(written.values)
+        and all(item is not value and _is_nothing(module, item, depth - 1) for item in written.values)
     )
 
 

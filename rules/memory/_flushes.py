@@ -183,9 +183,7 @@ class Flushes:
 
     def _runs_each_once(self, loop: cst.CSTNode, call: cst.Call) -> bool:
         """Whether ``call`` runs another network at each iteration of a loop: ``for layer in self.layers: layer(x)``."""
-        return isinstance(loop, cst.For) and bool(
-            self._tree.names_in(loop.target) & self._tree.names_in(call.func)
-        )
+        return isinstance(loop, cst.For) and bool(self._tree.names_in(loop.target) & self._tree.names_in(call.func))
 
     def _accumulates(self, loop: cst.For | cst.While) -> bool:
         """Whether a loop adds up gradients for one step of an optimizer, which follows it."""

@@ -30,6 +30,8 @@ _DTYPES = frozenset(
 
 #: Libraries that run networks themselves, without autograd.
 _ENGINES = ("cv2.dnn.", "dlib.", "mediapipe.", "onnxruntime.")
+#: How the names of classes in ``torch.utils.data`` end that are no datasets.
+_NO_DATASETS = ("Sampler", "WorkerInfo")
 _LOSS_FUNCTIONS = ("_loss", "cross_entropy", "cross_entropy_with_logits", "kl_div", "nll_loss", "with_logits")
 
 
@@ -43,9 +45,9 @@ def instance_by_base(name: str) -> Value:
         return Value(Kind.LOADER)
     if name.startswith("torch.optim.") and not name.startswith("torch.optim.lr_scheduler."):
         return Value(Kind.OPTIMIZER)
-    if name in knowledge.DATASET_BASES or name.startswith(("torch.utils.data.", "torchvision.datasets.")):
-        return Value(Kind.DATASET)
     last = last_part(name)
+    if name in knowledge.DATASET_BASES or name.startswith(("torch.utils.data.", "torchvision.datasets.")):
+        return UNKNOWN if last.endswith(_NO_DATASETS) else Value(Kind.DATASET)
     if name.startswith(("transformers.", "diffusers.", "timm.", "torchvision.models.")):
         return Value(Kind.MODULE) if last.endswith(("Model", "Mixin", "Net", "PreTrainedModel")) else UNKNOWN
     if last in ("Dataset", "IterableDataset", "VisionDataset") and name.startswith("."):
@@ -80,7 +82,7 @@ def instance_by_name(name: str) -> Value:
     if name in ("torch.utils.data.DataLoader",):
         return Value(Kind.LOADER, name=name)
     if name.startswith(("torch.utils.data.", "torchvision.datasets.", "torchaudio.datasets.")) and last[:1].isupper():
-        if last.endswith(("Sampler", "WorkerInfo")):
+        if last.endswith(_NO_DATASETS):
             return Value(Kind.OTHER, name=name)
         return Value(Kind.DATASET, name=name)
     if name.startswith(("torchvision.models.", "timm.create_model", "timm.models.", "segmentation_models_pytorch.")):
