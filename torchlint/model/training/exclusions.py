@@ -121,12 +121,13 @@ class Exclusions:
             return False
         if self._only_detaches(method):
             return True
-        if not words & EVALUATING and not self._evaluates_itself(method):
+        modes = self._own_switches(method)
+        if not words & EVALUATING and True not in modes:
             return False
-        if not module.fact(OutputUses).reads(method):
+        if not module.fact(OutputUses).reads(method) and modes != {True, False}:
             return False
         callers = module.callers(method)
-        if callers.complete and callers.calls and all(map(self._is_in_function, callers.calls)):
+        if callers.complete and callers.calls and all(map(self._is_outside_networks, callers.calls)):
             return True
         return any(module.tree.within(call, method.body) for call in module.fact(VolatileInputs).all)
 
@@ -144,21 +145,25 @@ class Exclusions:
         words = words_of(method.name.value)
         return bool(words & (EVALUATING | USING)) and not self._module.callers(method).calls
 
-    def _evaluates_itself(self, method: cst.FunctionDef) -> bool:
-        """Whether a method of a network calls ``self.eval()``, or ``self.generator.eval()`` for a part."""
-        return any(
-            switch.evaluation
-            and switch.target.split(".")[0] == "self"
-            and self._module.function_of(switch.call) is method
-            for switch in self._module.fact(ModeSwitches).all
-        )
+    def _own_switches(self, method: cst.FunctionDef) -> set[bool | None]:
+        """For each ``self.eval()`` in a method of a network, or ``self.generator.eval()`` for a part, True.
 
-    def _is_in_function(self, call: cst.Call) -> bool:
-        """Whether a call is at module level or in a function all of whose callers are seen, not in a method."""
+        False for ``self.train()``, by which an evaluation ends.
+        """
+        return {
+            switch.evaluation
+            for switch in self._module.fact(ModeSwitches).all
+            if switch.target.split(".")[0] == "self" and self._module.function_of(switch.call) is method
+        }
+
+    def _is_outside_networks(self, call: cst.Call) -> bool:
+        """Whether a call is at module level, in a function all of whose callers are seen, or in a method of no network."""
         function = self._module.function_of(call)
         if function is None:
             return True
-        return self._module.tree.class_of(function) is None and self._module.callers(function).complete
+        if self._module.tree.class_of(function) is not None:
+            return self._module.values.object_of(function).kind is not Kind.MODULE
+        return self._module.callers(function).complete
 
     def _seeks_gradients(self, function: cst.FunctionDef) -> bool:
         module = self._module

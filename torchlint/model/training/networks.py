@@ -16,6 +16,7 @@ from torchlint.model.semantics.value import Value
 from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.calls import keyword
 from torchlint.model.syntax.dotted import dotted_name, is_attribute_of_self, last_name, last_part
+from torchlint.model.syntax.parameters import is_property
 from torchlint.model.training.function_words import may_run_network
 from torchlint.model.training.grad_mode import GradModes
 from torchlint.model.training.loops import is_backward, is_step
@@ -47,7 +48,8 @@ class Networks(ForestFact):
             return False
         if isinstance(func, cst.Attribute) and dotted_name(func.value) == "self":
             owner = self._forest.value(func.value).definition
-            if owner is not None and self._forest.definitions.method(owner, func.attr.value) is not None:
+            method = self._forest.definitions.method(owner, func.attr.value) if owner is not None else None
+            if method is not None and not is_property(method):
                 return False
         value = self._forest.value(func)
         return value.kind is Kind.MODULE
