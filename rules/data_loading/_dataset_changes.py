@@ -41,7 +41,7 @@ class DatasetChanges:
         return next((node for node in found if node is not None), None) or self._handed_over(loader)
 
     def _handed_over(self, loader: Call) -> cst.CSTNode | None:
-        """Where a stream has its items made by an object that is no dataset: a worker keeps a copy of that object."""
+        """Where a stream has its items made by an object other than a dataset: a worker keeps a copy of that."""
         made = self._module.value(loader.argument("dataset").value).definition
         method = self._module.definitions.method(made, "__iter__") if isinstance(made, cst.ClassDef) else None
         for item in self._module.definitions.returns(method) if method is not None else ():

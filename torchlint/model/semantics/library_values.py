@@ -30,7 +30,7 @@ _DTYPES = frozenset(
 
 #: Libraries that run networks themselves, without autograd.
 _ENGINES = ("cv2.dnn.", "dlib.", "mediapipe.", "onnxruntime.")
-#: How the names of classes in ``torch.utils.data`` end that are no datasets.
+#: How the names of classes in ``torch.utils.data`` end other than datasets.
 _NO_DATASETS = ("Sampler", "WorkerInfo")
 _LOSS_FUNCTIONS = ("_loss", "cross_entropy", "cross_entropy_with_logits", "kl_div", "nll_loss", "with_logits")
 
