@@ -111,6 +111,23 @@ class TypeTests:
             first = above
         return False
 
+    def replaced_tensor(self, name: cst.Name) -> cst.BaseExpression | None:
+        """What a tensor ``name`` is by now: ``x.detach()`` after ``if torch.is_tensor(x): x = x.detach()``."""
+        tree, by_function = self._tree, self._calls.get(name.value, {})
+        for call in by_function.get(tree.function_of(name), ()):
+            branch = tree.parent(call)
+            if not isinstance(branch, cst.If) or branch.test is not call or tree.within(name, branch):
+                continue
+            if Kind.TENSOR not in (self._tested(call, name.value) or ()) or not tree.dominates(branch.test, name):
+                continue
+            lines = branch.body.body if isinstance(branch.body, cst.IndentedBlock) else ()
+            for line in lines:
+                for item in line.body if isinstance(line, cst.SimpleStatementLine) else ():
+                    target = item.targets[0].target if isinstance(item, cst.Assign) and len(item.targets) == 1 else None
+                    if isinstance(item, cst.Assign) and isinstance(target, cst.Name) and target.value == name.value:
+                        return item.value
+        return None
+
     def _tested(self, test: cst.CSTNode, name: str) -> tuple[Kind, ...] | None:
         if isinstance(test, cst.BooleanOperation) and isinstance(test.operator, cst.And):
             return self._tested(test.left, name) or self._tested(test.right, name)

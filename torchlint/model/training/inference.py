@@ -153,7 +153,7 @@ class Inference:
         is_off = bool(run) and all(module.fact(Networks).runs_without_gradients(call, item) for item in run)
         if is_off or module.fact(InnerGradients).may_be_computed_by(call):
             return None  # it switches gradients off itself, as a filter may do, or needs them, as MAML does
-        if any(map(self._exclusions.is_inference_itself, run)):
+        if run and all(map(self._exclusions.is_inference_itself, run)):
             return None  # reported where the method runs the network
         model = self._shared.network(call) or module.fact(Networks).network_of(call)
         volatile = module.fact(VolatileInputs).of(call)

@@ -220,9 +220,20 @@ class Outputs(ForestFact):
                 return True
         if isinstance(part, (cst.Call, cst.Name)) and self.is_no_tensor(part):
             return True
+        if isinstance(part, cst.Name) and self._is_ended_by_type(part, exits):
+            return True
         if isinstance(part, (cst.Attribute, cst.Subscript)):
             return self.is_exit(part, exits)
         return isinstance(part, (cst.Comparison, cst.Lambda)) and "detach" in exits
+
+    def _is_ended_by_type(self, name: cst.Name, exits: frozenset[str]) -> bool:
+        """Whether an exit has ended ``name`` if it was a tensor: after ``if torch.is_tensor(x): x = x.detach()``."""
+        value = self._type_tests.replaced_tensor(name)
+        if value is None or all(item.value is not value for item in self._forest.values.reaching.of(name)):
+            return False
+        return any(
+            isinstance(part, cst.Attribute) and self.is_exit(part, exits) for part in self._forest.tree.nodes_in(value)
+        )
 
     # -- helpers such as ``to_numpy(output)``
 
