@@ -157,7 +157,7 @@ class Exclusions:
         }
 
     def _is_outside_networks(self, call: cst.Call) -> bool:
-        """Whether a call is at module level, in a function all of whose callers are seen, or in a method of no network."""
+        """Whether a call is at module level, in a function whose callers are all seen, or in a method of no network."""
         function = self._module.function_of(call)
         if function is None:
             return True
