@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from functools import cached_property
 
@@ -12,21 +11,19 @@ from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.program.tensor_methods import METHODS
 from torchlint.model.semantics.knowledge import GRADIENT_NORMS, Kind
 from torchlint.model.semantics.moves import moved_to
-from torchlint.model.semantics.value import Device, Role, Value
+from torchlint.model.semantics.value import Device, Role
 from torchlint.model.syntax.binding_kinds import BindingKind
-from torchlint.model.syntax.calls import keyword
 from torchlint.model.syntax.dotted import called_name, dotted_name, last_name
-from torchlint.model.syntax.parameters import first_parameter, owner_of
 from torchlint.model.syntax.scopes import Binding
 from torchlint.model.tensors.devices import Devices
 from torchlint.model.training.data_flow import DataFlow, Search
 from torchlint.model.training.gradients import Gradients
+from torchlint.model.training.library_steps import LibrarySteps
 from torchlint.model.training.loops import BACKWARD, is_backward
 from torchlint.model.training.outputs import Outputs
-from torchlint.model.training.step_places import StepPlaces
 
-from ._exits import leaves_device
 from ._fabric_batches import FabricBatches
+from ._network_inputs import NetworkInputs
 
 #: The maximum number of expressions that a value is followed through.
 _VALUE_DEPTH = 20
@@ -34,8 +31,6 @@ _VALUE_DEPTH = 20
 _REDUCTIONS = frozenset({"mean", "sum"})
 #: A variable, by its text, and the function that uses it; None at module level.
 _Variable = tuple[str | None, cst.FunctionDef | None]
-#: Parameters of a `forward` that are often on the host, such as those that `pack_padded_sequence` needs there.
-_LENGTHS = re.compile(r"len|size|num|shape|step|epoch|idx|index", re.IGNORECASE)
 
 
 class StepTensors(ForestFact):
@@ -44,6 +39,7 @@ class StepTensors(ForestFact):
     def __init__(self, forest: Forest) -> None:
         self._forest = forest
         self._tree = forest.tree
+        self._inputs = forest.fact(NetworkInputs)
 
     def is_tensor_of_step(self, node: cst.CSTNode) -> bool:
         """Whether ``node`` is computed on the device from an output of a network, a loss or a moved batch."""
@@ -70,7 +66,7 @@ class StepTensors(ForestFact):
 
     def _search_for(self, is_source: Callable[[cst.CSTNode], bool]) -> Search:
         flow = self._forest.fact(DataFlow)
-        return flow.search(is_source, self._leaves_device, outward=True, depth=_VALUE_DEPTH)
+        return flow.search(is_source, self._inputs.leaves_device, outward=True, depth=_VALUE_DEPTH)
 
     def _is_gradient(self, part: cst.CSTNode) -> bool:
         """Whether ``part`` is a gradient, the norm of all, or the data of a parameter whose gradient is read."""
@@ -89,33 +85,6 @@ class StepTensors(ForestFact):
         found = {(dotted_name(node.value), self._forest.function_of(node)) for node in nodes}
         return {item for item in found if item[0] is not None}
 
-    def _leaves_device(self, part: cst.CSTNode) -> bool:
-        """Whether the value of ``part`` is on the CPU, or is part of a batch that no network has processed."""
-        if leaves_device(self._forest, part):
-            return not self._gives_device(part)
-        if type(part) is cst.Call:
-            return self._is_on_host(self._forest.value(part))
-        if type(part) is cst.Name:
-            value = self._forest.value(part)
-            if value.kind is Kind.BATCH:
-                return not self._forest.fact(FabricBatches).has(part)  # else it came from the CPU
-            return self._is_on_host(value) or (value.sure and value.kind in (Kind.NUMBER, Kind.STRING, Kind.ARRAY))
-        return False
-
-    def _gives_device(self, part: cst.CSTNode) -> bool:
-        """Whether ``part`` names the device that something is created on: ``torch.zeros(9, device=outputs.device)``."""
-        given = self._tree.parent(part)
-        is_device = isinstance(given, cst.Arg) and given.keyword is not None and given.keyword.value == "device"
-        return is_device and isinstance(part, cst.Attribute) and part.attr.value == "device"
-
-    def _is_on_host(self, value: Value) -> bool:
-        """Whether a value is a tensor on the CPU for certain: ``torch.zeros(10)`` that is filled there."""
-        if not value.sure or value.kind is not Kind.TENSOR or value.device is not Device.CPU:
-            return False
-        return bool(value.origins) and all(
-            isinstance(made, cst.Call) and keyword(made, "device") is None for made in value.origins
-        )
-
     def _is_source(self, part: cst.CSTNode) -> bool:
         if type(part) is cst.Call:
             if self._forest.fact(Outputs).runs(part) or self._forest.fact(FabricBatches).gives(part):
@@ -128,36 +97,16 @@ class StepTensors(ForestFact):
             if value.role is Role.BATCH and value.device is None:
                 return self._forest.fact(Devices).is_move_to_cuda(part)
             return (value.role is Role.BATCH or called_name(part) in ("to", "cuda")) and value.device is Device.CUDA
-        if type(part) is cst.Name and (self._is_input(part) or self._forest.fact(FabricBatches).has(part)):
+        if type(part) is cst.Name and (self._inputs.has(part) or self._forest.fact(FabricBatches).has(part)):
             return True
         return (type(part) is cst.Name or type(part) is cst.Attribute) and self.is_term(part)
-
-    def _is_input(self, name: cst.Name) -> bool:
-        """Whether ``name`` is what a network is given to compute on; lengths may be on the host."""
-        if _LENGTHS.search(name.value):
-            return False
-        reached = self._forest.values.reaching.of(name)
-        return bool(reached) and all(
-            isinstance(item.node, cst.Param) and self._is_of_forward(item.node) for item in reached
-        )
-
-    def _is_of_forward(self, param: cst.Param) -> bool:
-        function = owner_of(self._tree, param)
-        if function is None or function.name.value != "forward" or param is first_parameter(function):
-            return False
-        if param.star == "**":
-            return False
-        if param.annotation is not None and "Tensor" not in self._forest.code(param.annotation.annotation):
-            return False
-        is_optional = param.default is None or self._forest.code(param.default) == "None"
-        return is_optional and self._forest.fact(StepPlaces).is_forward(function)
 
     def is_loss(self, node: cst.CSTNode) -> bool:
         """Whether a backward pass of the function around ``node`` starts from that name, if it is still a tensor."""
         if (dotted_name(node), self._forest.function_of(node)) not in self._losses:
             return False
         reached = self._forest.values.reaching.of(node) if isinstance(node, cst.Name) else []
-        return not any(self._leaves_device(item.value) for item in reached if item.value is not None)
+        return not any(self._inputs.leaves_device(item.value) for item in reached if item.value is not None)
 
     def is_named_loss(self, node: cst.CSTNode) -> bool:
         """Whether ``node`` is ``getattr(self, "loss_" + name)``, and losses of the program have such names."""
@@ -309,10 +258,11 @@ class StepTensors(ForestFact):
     def _started(self) -> list[cst.BaseExpression]:
         """The expressions that the backward passes of the file start from.
 
-        Also ``loss`` of ``with scale_loss(loss, opt) as scaled: scaled.backward()`` and of ``loss_scaler(loss, opt)``.
+        Also ``loss`` of ``with scale_loss(loss, opt) as scaled: scaled.backward()`` and of ``loss_scaler(loss, opt)``,
+        and what the training step of a library returns.
         """
         scalers = (call for call in self._forest.fact(Gradients).backwards if last_name(call.func).endswith("scaler"))
-        found = [call.args[0].value for call in scalers if call.args]
+        found = [call.args[0].value for call in scalers if call.args] + self._forest.fact(LibrarySteps).losses
         for call in self._tree.calls_named(*BACKWARD):
             if is_backward(call) and isinstance(call.func, cst.Attribute):
                 found += [call.func.value, *(item.value for item in call.args[:1] if item.keyword is None)]

@@ -14,7 +14,8 @@ from torchlint.model.program.tensor_forms import ORDER, TensorForms, compared
 from torchlint.model.program.tensor_methods import REDUCING
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.binding_kinds import BindingKind
-from torchlint.model.syntax.climbing import nearest
+from torchlint.model.syntax.climbing import climb, nearest
+from torchlint.model.syntax.conditions import conjuncts
 from torchlint.model.syntax.dotted import base_of, called_name, dotted_name
 from torchlint.model.training.data_flow import DataFlow, Search
 from torchlint.model.training.outputs import Outputs
@@ -43,6 +44,9 @@ _MAX_CALLERS = 24
 
 #: The maximum number of expressions between a buffer and what is tested.
 _BUFFER_DEPTH = 6
+
+#: What tells the number of dimensions of a tensor.
+_FORMS = frozenset({"dim", "ndim", "shape"})
 
 #: What has a test.
 _TESTS = (cst.If, cst.While, cst.Assert, cst.IfExp, cst.CompIf)
@@ -77,7 +81,7 @@ class TruthTests:
             if found is None:
                 continue
             step = self._module.fact(StepPlaces).in_training(statement)
-            if step is None or self._ends_inner_loop(statement, step):
+            if step is None or self._ends_inner_loop(statement, step) or self._is_for_form(statement, found):
                 continue
             if self._is_of_step(found) and not self._is_converted(found):
                 yield TruthTest(found, statement, step)
@@ -91,6 +95,16 @@ class TruthTests:
             return False
         loop = nearest(self._tree, statement, cst.For, cst.While)
         return loop is not None and loop is not step.step
+
+    def _is_for_form(self, statement: cst.CSTNode, tested: cst.BaseExpression) -> bool:
+        """Whether it only runs for tensors of a form: ``if mask.dim() == 4: assert mask.max() == 0``."""
+        names = self._tree.names_in(tested)
+        return any(
+            _name_asked_for_dimensions(part) in names
+            for above, child in climb(self._tree, statement)
+            if isinstance(above, cst.If) and child is above.body
+            for part in conjuncts(above.test)
+        )
 
     def _parts(self, test: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
         """What ``test`` evaluates every time; behind ``and`` what follows a question for a type, or for training.
@@ -267,7 +281,9 @@ class TruthTests:
         if self._is_compared(node) or self._module.fact(TensorForms).is_tensor(node, self._is_known):
             return True
         if isinstance(node, cst.Name):
-            return self._is_reduced(self._module.values.reaching.assigned(node))
+            given = self._module.values.reaching.assigned(node)
+            sides = _compared(given) if isinstance(given, cst.Comparison) else [given]
+            return any(map(self._is_reduced, sides))
         return self._is_reduced(node) or self._is_element(node)
 
     def _is_element(self, node: cst.BaseExpression) -> bool:
@@ -334,6 +350,17 @@ def _compared(test: cst.Comparison) -> list[cst.BaseExpression]:
     """What ``a < b`` compares, also in ``a < b < c``."""
     orders = all(isinstance(item.operator, ORDER) for item in test.comparisons)
     return [test.left, *(item.comparator for item in test.comparisons)] if orders else []
+
+
+def _name_asked_for_dimensions(test: cst.BaseExpression) -> str | None:
+    """``x`` of ``x.dim() == 4``, ``x.ndim == 4`` and ``len(x.shape) == 4``."""
+    if not isinstance(test, cst.Comparison) or not isinstance(test.comparisons[0].operator, cst.Equal):
+        return None
+    asked = test.left
+    if isinstance(asked, cst.Call):
+        asked = asked.args[0].value if called_name(asked) == "len" and asked.args else asked.func
+    is_form = isinstance(asked, cst.Attribute) and asked.attr.value in _FORMS
+    return dotted_name(asked.value) if is_form and isinstance(asked, cst.Attribute) else None
 
 
 def _is_flag(test: cst.BaseExpression) -> bool:
