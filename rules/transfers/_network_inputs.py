@@ -61,8 +61,10 @@ class NetworkInputs(ForestFact):
     def _is_of_host(self, given: cst.BaseExpression) -> bool:
         """Whether a caller passes a copy on the CPU, or what a loader gives before it is moved."""
         bound = self._forest.values.reaching.only(given) if isinstance(given, cst.Name) else None
-        is_item = bound is not None and bound.kind is BindingKind.FOR and self._forest.value(given).role is Role.BATCH
-        return (is_item and not self._forest.fact(FabricBatches).has(given)) or self.leaves_device(given)
+        if isinstance(given, cst.Name) and bound is not None and bound.kind is BindingKind.FOR:
+            if self._forest.value(given).role is Role.BATCH and not self._forest.fact(FabricBatches).has(given):
+                return True
+        return self.leaves_device(given)
 
     def leaves_device(self, part: cst.CSTNode) -> bool:
         """Whether the value of ``part`` is on the CPU, or is part of a batch that no network has processed."""

@@ -254,22 +254,22 @@ class Definitions(Classes):
     def _method_calls(self, function: cst.FunctionDef, values: Evaluator) -> tuple[_MethodCalls, bool]:
         """The calls of methods called like ``function``, and whether it is known of all of them which one they run."""
         name = function.name.value
-        known = self._methods.get(name)
-        if known is not None:
-            return known
+        if name in self._methods:
+            return self._methods[name]
 
         def find() -> tuple[_MethodCalls, bool]:
             found: _MethodCalls = {}
             complete = True
             named = (self._tree.calls_named(each) for each in (name, *self._method_attributes.get(name, ())))
-            for call in chain.from_iterable(named):
-                if not isinstance(call.func, cst.Attribute):
+            runs = ((call.func, call) for call in chain.from_iterable(named))
+            for func, call in chain(runs, self.arguments.launches.mapped(name)):
+                if not isinstance(func, cst.Attribute):
                     continue
-                reached = self.reachable(call.func, values)
+                reached = self.reachable(func, values)
                 for definition in reached:
                     found.setdefault(definition, []).append(call)
-                if not reached and values.of(call.func.value).definition is None:
-                    complete = complete and bool(self._names.resolve(call.func))
+                if not reached and values.of(func.value).definition is None:
+                    complete = complete and bool(self._names.resolve(func))
             return found, complete
 
         found, is_final = values.attempt(find)

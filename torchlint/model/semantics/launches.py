@@ -1,7 +1,8 @@
-"""Calls that start processes or threads: the function that each of them runs, and what it gets."""
+"""Calls that run a function that they are given, in processes or for each item: which one, and what it gets."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property
 
 import libcst as cst
@@ -9,13 +10,15 @@ import libcst as cst
 from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.names import Names
 from torchlint.model.syntax.calls import keywords_of
-from torchlint.model.syntax.dotted import last_name
+from torchlint.model.syntax.dotted import called_name, last_name
 from torchlint.model.syntax.scopes import COMPREHENSIONS
 from torchlint.model.syntax.tree import Tree
 
 #: Classes whose objects run a function, ``target``.
 _RUNNERS = frozenset({"Process", "Thread"})
 _LIBRARIES = ("multiprocessing.", "torch.multiprocessing.", "threading.")
+#: Functions of OpenMMLab that run a function with the items of lists, one after the other: ``map`` with keywords.
+_MAPPING = ("multi_apply",)
 #: What repeats the calls in it.
 _REPEATING = (cst.For, cst.While, *COMPREHENSIONS)
 
@@ -46,10 +49,12 @@ class Launches:
         return call
 
     def given(self, call: cst.Call) -> tuple[list[cst.BaseExpression], dict[str, cst.BaseExpression]] | None:
-        """What a call that starts processes passes on, by position and by keyword; None if ``call`` is none."""
+        """What such a call passes on as it is, by position and by keyword; None if ``call`` is none."""
         if self._launched(call) is None:
             return None
         by_name = keywords_of(call)
+        if called_name(call) in _MAPPING:
+            return [], by_name
         rest = [item.value for item in call.args if item.keyword is None and not item.star]
         args = by_name.get("args", rest[1] if self.passes_rank(call) and len(rest) > 1 else None)
         positional = [item.value for item in args.elements] if isinstance(args, (cst.Tuple, cst.List)) else []
@@ -61,6 +66,13 @@ class Launches:
             if isinstance(item, cst.DictElement) and isinstance(item.key, cst.SimpleString)
         }
         return positional, by_keyword
+
+    def mapped(self, name: str) -> Iterator[tuple[cst.Attribute, cst.Call]]:
+        """``self.f`` and the call of each ``multi_apply(self.f, xs, ys)``, for methods that are called ``name``."""
+        for call in self._tree.calls_named(*_MAPPING):
+            function = self._launched(call)
+            if isinstance(function, cst.Attribute) and function.attr.value == name:
+                yield function, call
 
     @property
     def spawned(self) -> list[cst.BaseExpression]:
@@ -76,7 +88,9 @@ class Launches:
         return dict.fromkeys(self._names.calls_of(knowledge.SPAWN))
 
     def _launched(self, call: cst.Call) -> cst.BaseExpression | None:
-        """What the processes run that ``call`` starts; None if it starts none."""
+        """What ``call`` runs, in processes or for each item; None if it does neither."""
+        if called_name(call) in _MAPPING:
+            return call.args[0].value if call.args and call.args[0].keyword is None and not call.args[0].star else None
         if self.passes_rank(call):
             first = call.args[0] if call.args else None
             by_name = [item.value for item in call.args if item.keyword is not None and item.keyword.value == "fn"]

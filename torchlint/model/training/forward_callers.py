@@ -8,10 +8,12 @@ from torchlint.model.forest import ForestFact
 from torchlint.model.program.dispatch import Dispatch
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.calls import is_super_call
+from torchlint.model.syntax.conditions import ConditionKind, conditions
+from torchlint.model.syntax.literals import asked_for_none, is_none
 from torchlint.model.training.function_words import EVALUATING, USING, words_of
 
 #: Methods of a network that take a batch and return a loss, whatever runs them.
-_STEPS = frozenset({"train_step", "training_step"})
+_STEPS = frozenset({"train_step", "training_step", "forward_train"})
 
 
 class ForwardCallers(ForestFact):
@@ -50,6 +52,16 @@ class ForwardCallers(ForestFact):
     def is_step(self, function: cst.FunctionDef) -> bool:
         """Whether ``function`` is a method of a network that trains it for one step, by its name."""
         return function.name.value in _STEPS and self._is_of_network(function)
+
+    def needs_option(self, node: cst.CSTNode, function: cst.FunctionDef) -> bool:
+        """Whether ``node`` only runs if ``function`` is given what is None by default: ``if config is not None:``."""
+        for item in conditions(self._forest.tree, node, function):
+            is_refused = item.is_else or item.kind is ConditionKind.EXIT
+            asked = asked_for_none(item.test, cst.Is if is_refused else cst.IsNot) if item.test is not None else None
+            param = self._forest.names.parameter(asked, rebound=True) if asked is not None else None
+            if param is not None and is_none(param.default):
+                return True
+        return False
 
     def gives_loss(self, function: cst.FunctionDef) -> bool:
         """Whether ``function`` is a method of a network that computes its loss, by its name; no call of it is seen."""

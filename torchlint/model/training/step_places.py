@@ -111,7 +111,7 @@ class StepPlaces(ForestFact):
             return None
         forwards = self._forest.fact(ForwardCallers)
         if forwards.is_step(function):
-            return StepPlace(function, (), trains=True)
+            return StepPlace(function, (), trains=True) if not forwards.needs_option(node, function) else None
         none = [*none, *self._none_at(node, function)]
         is_forward = function.name.value == "forward" and self.is_forward(function)
         inner = function if is_forward or forwards.gives_loss(function) else inner
@@ -278,19 +278,16 @@ class StepPlaces(ForestFact):
         """Whether ``loop`` runs a network over the batches of a loader, or over other data piece by piece."""
         if loop.kind is LoopKind.EPOCH or (loop.kind is LoopKind.HOT and not is_batch(loop.over)):
             return False
-        known = self._runs.get(loop.node)
-        if known is None:
-            known = self._runs[loop.node] = self._runs_network(loop)
-        return known
+        if loop.node not in self._runs:
+            self._runs[loop.node] = self._runs_network(loop)
+        return self._runs[loop.node]
 
     def _runs_network(self, loop: Loop) -> bool:
         if loop.kind is LoopKind.HOT:
             return self._forest.fact(Outputs).first_run(loop.node.body) is not None
         runs, runs_part = self._forest.fact(Outputs).runs, self._forest.fact(Networks).runs_own_part
-        calls = self._forest.tree.calls_in(loop.node.body)
-        return any(
-            (runs(call) or runs_part(call)) and loop in self._forest.fact(Loops).around(call)[:1] for call in calls
-        )
+        calls, around = self._forest.tree.calls_in(loop.node.body), self._forest.fact(Loops).around
+        return any((runs(call) or runs_part(call)) and loop in around(call)[:1] for call in calls)
 
     # -- what is repeated, under conditions or not
 
@@ -382,8 +379,10 @@ class StepPlaces(ForestFact):
 
     def _clips(self, function: cst.FunctionDef) -> bool:
         """Whether ``function``, of which no call is seen, clips gradients: what does so runs once per step."""
+        around, name_of = self._forest.fact(Loops).around, self._forest.name_of
         return not self._forest.fact(Dispatch).callers(function) and any(
-            self._forest.name_of(call.func) in GRADIENT_CLIPS for call in self._forest.tree.calls_in(function.body)
+            name_of(call.func) in GRADIENT_CLIPS and not around(call)
+            for call in self._forest.tree.calls_in(function.body)
         )
 
     def _updates(self, function: cst.FunctionDef) -> bool:
