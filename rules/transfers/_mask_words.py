@@ -9,7 +9,9 @@ from torchlint.rule.tensor_words import parameters
 from torchlint.source.lexemes import behind, is_in_name
 
 #: Methods that return the same items.
-COPYING = frozenset({"detach", "clone", "float", "long", "contiguous", "view", "reshape", "squeeze"})
+COPYING = frozenset(
+    "detach clone to type type_as float double half long int contiguous view reshape flatten squeeze unsqueeze".split()
+)
 #: Methods of a mask that return one, of another shape.
 SHAPING = frozenset("view reshape flatten expand expand_as repeat squeeze unsqueeze detach".split())
 #: An index that is a name, or a comparison; all of the other dimensions may follow.
@@ -18,7 +20,7 @@ _INDEX = re.compile(
 )
 #: An index that repeats a mask, or what it compares, for other dimensions.
 _REPEATED = re.compile(r"\[\s*\w+\.(?:view|reshape|unsqueeze)\([^\[\]\n]{1,60}\)\.(?:repeat|expand)")
-_VALUE = re.compile(r"\s{0,3}=(?!=)([^\n]*)")
+_VALUE = re.compile(r"\s{0,3}(?::[^=\n]{1,60})?=(?!=)([^\n]*)")
 _COMPARED = re.compile(r"[=!]=|[<>]|\.(?:bool|eq|ne|gt|ge|lt|le|isfinite|isnan|logical_|expand_as)|torch\.|[~&|]")
 
 

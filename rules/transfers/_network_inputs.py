@@ -13,6 +13,7 @@ from torchlint.model.semantics.value import Device, Role, Value
 from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.calls import keyword
 from torchlint.model.syntax.parameters import first_parameter, owner_of
+from torchlint.model.tensors.numbers import Numbers
 from torchlint.model.training.purpose import Purposes
 
 from ._exits import leaves_device
@@ -59,12 +60,18 @@ class NetworkInputs(ForestFact):
         return not any(map(self._is_of_host, self._forest.fact(Dispatch).arguments_for(function, param)))
 
     def _is_of_host(self, given: cst.BaseExpression) -> bool:
-        """Whether a caller passes a copy on the CPU, or what a loader gives before it is moved."""
+        """Whether a caller passes a copy on the CPU, a number or setting, or a batch before it is moved."""
         bound = self._forest.values.reaching.only(given) if isinstance(given, cst.Name) else None
         if isinstance(given, cst.Name) and bound is not None and bound.kind is BindingKind.FOR:
             if self._forest.value(given).role is Role.BATCH and not self._forest.fact(FabricBatches).has(given):
                 return True
-        return self.leaves_device(given)
+        return self.leaves_device(given) or self._is_setting(given)
+
+    def _is_setting(self, given: cst.BaseExpression) -> bool:
+        """``2``, ``args.stride``, ``head_cfg.STRIDE``."""
+        if isinstance(given, cst.Attribute):
+            return given.attr.value.isupper() or self._forest.fact(Numbers).is_setting(given)
+        return not isinstance(given, cst.Name) and self._forest.fact(Numbers).is_number(given)
 
     def leaves_device(self, part: cst.CSTNode) -> bool:
         """Whether the value of ``part`` is on the CPU, or is part of a batch that no network has processed."""
