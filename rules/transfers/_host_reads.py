@@ -25,8 +25,9 @@ from torchlint.model.training.host_training import HostTraining
 from torchlint.model.training.iterations import Iterations
 from torchlint.model.training.loops import is_backward
 from torchlint.model.training.outputs import Outputs
-from torchlint.model.training.step_places import StepPlaces
+from torchlint.model.training.step_places import StepPlace, StepPlaces
 from torchlint.model.training.steps import Steps
+from torchlint.model.training.unused import Unused
 
 from ._decisions import Decisions
 from ._meters import Meters
@@ -102,7 +103,7 @@ class HostReads:
             return []
         found: dict[cst.CSTNode, HostRead] = {}
         for item, loss in first:
-            place = self._module.fact(StepPlaces).in_training(item)
+            place = self.training_step(item)
             if place is not None:
                 found[item] = HostRead(item, loss, place.step, self._decides(item, loss, place.step))
         for step in self._running(own):
@@ -116,12 +117,18 @@ class HostReads:
             tensor = self.read_by(call) if call not in found else None
             if tensor is None or self._is_open_element(tensor) or not self._is_of_step(call, tensor):
                 continue
-            place = self._module.fact(StepPlaces).in_training(call)
+            place = self.training_step(call)
             if place is not None:
                 found[call] = HostRead(call, tensor, place.step, self._decides(call, tensor, place.step))
         on_host = self._module.fact(HostTraining).is_done_by
         kept = (read for read in found.values() if not on_host(read.step))
         return sorted(kept, key=lambda read: self._tree.index(read.call))
+
+    def training_step(self, node: cst.CSTNode) -> StepPlace | None:
+        """The training step that runs ``node`` every time, unless it is a function that nothing in the project calls."""
+        place = self._module.fact(StepPlaces).in_training(node)
+        function = place.step if place is not None and isinstance(place.step, cst.FunctionDef) else None
+        return place if function is None or self._module.fact(Unused).may_run(function) else None
 
     def _is_open_element(self, tensor: cst.BaseExpression) -> bool:
         """Whether a tensor is ``x[i]``, which is often of TL209, or ``x[0]`` of what callers may keep on the CPU.

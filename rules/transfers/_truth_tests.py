@@ -19,7 +19,7 @@ from torchlint.model.syntax.conditions import conjuncts
 from torchlint.model.syntax.dotted import base_of, called_name, dotted_name
 from torchlint.model.training.data_flow import DataFlow, Search
 from torchlint.model.training.outputs import Outputs
-from torchlint.model.training.step_places import StepPlace, StepPlaces
+from torchlint.model.training.step_places import StepPlace
 
 from ._exits import leaves_device
 from ._host_reads import HostReads
@@ -80,7 +80,7 @@ class TruthTests:
             found = next((part for part in self._parts(statement.test) if self._asks_tensor(part)), None)
             if found is None:
                 continue
-            step = self._module.fact(StepPlaces).in_training(statement)
+            step = self._reads.training_step(statement)
             if step is None or self._ends_inner_loop(statement, step) or self._is_for_form(statement, found):
                 continue
             if self._is_of_step(found) and not self._is_converted(found):

@@ -26,9 +26,10 @@ class Unused:
 
         Or in a method that nothing calls.
         """
-        return not all(map(self._may_run, self._module.positions.definitions_at(offset)))
+        return not all(map(self.may_run, self._module.positions.definitions_at(offset)))
 
-    def _may_run(self, definition: cst.FunctionDef | cst.ClassDef) -> bool:
+    def may_run(self, definition: cst.FunctionDef | cst.ClassDef) -> bool:
+        """Whether something in the project may use ``definition``, itself and not what is around it."""
         owner = self._module.tree.class_of(definition)
         if owner is None:
             return self._is_used(definition.name.value)
