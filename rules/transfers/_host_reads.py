@@ -125,7 +125,7 @@ class HostReads:
         return sorted(kept, key=lambda read: self._tree.index(read.call))
 
     def training_step(self, node: cst.CSTNode) -> StepPlace | None:
-        """The training step that runs ``node`` every time, unless it is a function that nothing in the project calls."""
+        """The training step that runs ``node`` every time; not a function that nothing in the project calls."""
         place = self._module.fact(StepPlaces).in_training(node)
         function = place.step if place is not None and isinstance(place.step, cst.FunctionDef) else None
         return place if function is None or self._module.fact(Unused).may_run(function) else None
