@@ -241,6 +241,34 @@ def test_a_method_called_on_self_may_be_an_override(call: str, classes: list[str
         assert node in module.fact(Dispatch).callers(function)
 
 
+@pytest.mark.parametrize("count", [2, 40])
+def test_a_method_that_many_classes_override_is_called_by_their_base(count: int) -> None:
+    lines = [
+        "class Base:",
+        "    def run(self): self.hook(); Base().hook()",
+        "    def hook(self): raise NotImplementedError",
+    ]
+    for number in range(count):
+        lines += [f"class Loss{number}(Base):", "    def hook(self): super().hook()"]
+    module = Module.parse("\n".join(lines) + "\n")
+    hooks = [item for item in module.tree.functions if item.name.value == "hook"]
+    for function in hooks[1:]:
+        assert [module.code(call) for call in module.fact(Dispatch).callers(function)] == ["self.hook()"]
+
+
+@pytest.mark.parametrize(("caller", "codes"), [("forward", ["TL709"]), ("__init__", [])])
+def test_what_a_network_calls_runs_once_per_batch_in_each_of_many_derived_classes(
+    caller: str, codes: list[str]
+) -> None:
+    lines = ["import torch", "class Base(torch.nn.Module):", "    def compute(self, x): raise NotImplementedError"]
+    lines += [f"    def {caller}(self, x): return self.compute(x)"]
+    for number in range(20):
+        lines += [f"class Loss{number}(Base):", f"    def compute(self, x): return x + {number}"]
+    lines += ["class Scaled(Base):", "    def compute(self, x):", "        scales = torch.diag(x.sum(dim=1))"]
+    lines += ["        return scales.mm(x)"]
+    assert [item.code for item in check_text("\n".join(lines) + "\n")] == codes
+
+
 def test_a_function_with_many_callers_is_followed_within_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = ["import torch", "def update(loss):", "    loss.backward()"]
     for number in range(200):

@@ -14,6 +14,7 @@ from torchlint.model.semantics.names import Names, Variable
 from torchlint.model.semantics.value import Value
 from torchlint.model.syntax.abstract import is_abstract
 from torchlint.model.syntax.binding_kinds import BindingKind
+from torchlint.model.syntax.dotted import is_attribute_of_self
 from torchlint.model.syntax.parameters import class_parameter
 from torchlint.model.syntax.scopes import Binding, Scope
 from torchlint.model.syntax.tree import Tree
@@ -209,6 +210,16 @@ class Classes:
         if not others or len(others) > _MAX_OVERRIDES:
             return [own]
         return others if is_abstract(own) else [own, *others]
+
+    def overriding(self, func: cst.Attribute, found: list[cst.FunctionDef | cst.ClassDef]) -> list[cst.FunctionDef]:
+        """The methods that ``self.update`` also refers to if more classes override it than :meth:`methods` gives."""
+        only = found[0] if len(found) == 1 and is_attribute_of_self(func) else None
+        owner = self._tree.class_of(only) if isinstance(only, cst.FunctionDef) else None
+        if only is None or owner is None or len(self.derived(owner)) <= _MAX_OVERRIDES:
+            return []
+        methods = dict.fromkeys(self.method(item, only.name.value) for item in self.derived(owner))
+        others = [method for method in methods if method is not None and method is not only]
+        return others if len(others) > _MAX_OVERRIDES else []
 
     @cached_property
     def _derived(self) -> dict[cst.CSTNode, list[cst.ClassDef]]:

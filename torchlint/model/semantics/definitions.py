@@ -266,7 +266,7 @@ class Definitions(Classes):
                 if not isinstance(func, cst.Attribute):
                     continue
                 reached = self.reachable(func, values)
-                for definition in reached:
+                for definition in (*reached, *self.overriding(func, reached)):
                     found.setdefault(definition, []).append(call)
                 if not reached and values.of(func.value).definition is None:
                     complete = complete and bool(self._names.resolve(func))
