@@ -10,7 +10,7 @@ from torchlint.rule.sketch import Sketch
 from torchlint.rule.step_words import has_steps
 from torchlint.source.lexemes import code_of
 
-from ._average_words import CALLED, NAMES, PARAMETERS
+from ._average_words import CALLED, NAMES, PARAMETERS, WEIGHTS
 
 _BLENDING = frozenset({"add_", "sub_", "lerp_", "copy_", "add"})
 
@@ -35,17 +35,25 @@ def _is_over_parameters(sketch: Sketch, loop: ast.For | ast.AsyncFor) -> bool:
     names = [node.id for node in ast.walk(loop.iter) if isinstance(node, ast.Name)]
     if any(PARAMETERS.search(ast.unparse(value)) for name in names for value in sketch.values(name)):
         return True
+    if PARAMETERS.search(sketch.text) and any(name in _parameters(sketch, loop) for name in names):
+        return True
     attributes = [node.attr for node in ast.walk(loop.iter) if isinstance(node, ast.Attribute)]
     stored = (item.value for name in attributes for item in sketch.all_bindings(f".{name}"))
     return any(value is not None and PARAMETERS.search(ast.unparse(value)) for value in stored)
 
 
+def _parameters(sketch: Sketch, statement: ast.stmt) -> set[str]:
+    """The names of the parameters of the function around a statement."""
+    function = sketch.function_of(statement)
+    return {item.arg for item in function.args.args} if function is not None else set()
+
+
 def _may_run_per_step(sketch: Sketch, loop: ast.stmt) -> bool:
-    """Whether a training step may run a loop, or the name of its function or class says what it is there for."""
+    """Whether a training step may run a loop, or a name of its function or class says what it is there for."""
     if not sketch.alone or has_steps(code_of(sketch.text)):
         return True
     around = (above for above in sketch.around(loop) if isinstance(above, (*FUNCTIONS, ast.ClassDef)))
-    return any(NAMES.search(above.name) for above in around)
+    return any(NAMES.search(above.name) for above in around) or not WEIGHTS.isdisjoint(_parameters(sketch, loop))
 
 
 def _may_blend(sketch: Sketch, loop: ast.For | ast.AsyncFor) -> bool:

@@ -12,8 +12,10 @@ PARAMETERS = re.compile(r"(parameters|buffers|state_dict)\(|param(eter)?s|param_
 _PARAMETERS = re.compile(r"param|_dict|shadow|weights|buffers", re.IGNORECASE)
 #: What a function that averages, or its class, is called where no call of it is seen.
 NAMES = re.compile(
-    r"EMA|(^|_)ema(_|$)|Ema(?![a-z])|(?i:exponential|polyak|(moving|running|weight|parameter)_?averag|soft_?update|momentum_update)"
+    r"EMA|(^|_)ema(_|$)|Ema(?![a-z])|(?i:exponential|polyak|(moving|running|weight|parameter)_?averag|soft_?(update|sync)|momentum_update)"
 )
+#: Parameters of such functions.
+WEIGHTS = frozenset({"tau", "decay", "ema_decay", "momentum", "polyak"})
 _BLEND = re.compile(r"\b1(?:\.0*)?\s*-|minus|lerp|(?:mul_\(|\*)\s*0?\.9|\b0?\.9\d*\s*\*", re.IGNORECASE)
 #: A function that is called for each parameter, and averages it.
 CALLED = re.compile(r"(?:ema|average|avg)\w{0,20}(?:\.\w{1,40})?\(", re.IGNORECASE)

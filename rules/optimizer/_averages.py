@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -15,14 +16,20 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.climbing import nearest
 from torchlint.model.syntax.dotted import called_name, dotted_name, is_attribute_of_self
 from torchlint.model.syntax.parameters import parameters_of
-from torchlint.model.training.iterations import Iterations
+from torchlint.model.training.gradients import Gradients
+from torchlint.model.training.purpose import Purposes
 from torchlint.model.training.step_places import StepPlace, StepPlaces
 
-from ._average_words import NAMES, PARAMETERS
+from ._average_words import NAMES, PARAMETERS, WEIGHTS
 from ._blends import Blend, Blends
 
-#: Methods that a training step calls once.
-_UPDATES = frozenset({"update", "step", "update_target", "update_ema", "optimizer_step", "on_train_batch_end"})
+#: Parts of the names of functions that a training step may run, and of those that run less often.
+_STEPS = re.compile(r"update|step|train|optimi|learn|batch|iter|forward|backward|loss|zero_grad|sync", re.IGNORECASE)
+_SELDOM = re.compile(
+    r"epoch|(^|_)(init|reset|load|save)(_|$)|(fit|train|train_loop|training)_(start|end|begin)$", re.IGNORECASE
+)
+#: How many calls lie between a loop and a function whose callers are out of sight.
+_DEPTH = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +58,7 @@ class Averages:
                 continue
             places = self._module.fact(StepPlaces)
             step = places.of(loop, places.usually, trained=True) or places.in_training(loop)
-            if step is not None or self._is_called_elsewhere(loop):
+            if step is not None or self._is_left_open(loop):
                 yield AverageLoop(loop, blend, step)
 
     # -- the loop
@@ -63,7 +70,14 @@ class Averages:
         names = [node for node in nodes if isinstance(node, cst.Name)]
         values = [item.value for name in names for item in self._module.values.reaching.of(name)]
         values += [item for node in nodes if isinstance(node, cst.Attribute) for item in self._stored(node)]
+        values += [item for node in names for item in self._passed(node)]
         return any(value is not None and PARAMETERS.search(self._module.code(value)) for value in values)
+
+    def _passed(self, name: cst.Name) -> list[cst.BaseExpression]:
+        """What calls give the parameter that a name is."""
+        param = self._module.names.parameter(name)
+        given = self._module.passed_by_all(param) if param is not None else []
+        return [item for item in given if item is not None]
 
     def _stored(self, node: cst.Attribute) -> list[cst.BaseExpression]:
         """What the class around an attribute of ``self`` stores in it, or the file in that of another object."""
@@ -113,31 +127,33 @@ class Averages:
         owner = nearest(self._tree, node, cst.ClassDef)
         return owner is not None and self._module.values.instance(owner).kind is Kind.OPTIMIZER
 
-    def _is_called_elsewhere(self, loop: cst.For) -> bool:
-        """Whether the function around ``loop`` says what it is there for, and code that is not seen calls it.
+    def _is_left_open(self, node: cst.CSTNode, depth: int = _DEPTH, *, named: bool = False) -> bool:
+        """Whether a training step out of sight may run ``node`` each time, in functions that say what they are for.
 
-        Or that code calls an ``update`` which calls it.
+        The callers that are seen do not show that it runs less often: in a constructor, in an epoch, at some steps.
         """
-        function = self._module.function_of(loop)
-        if function is None:
+        function = self._module.function_of(node)
+        if function is None or not self._may_be_in_step(node, function):
             return False
+        says = named or self._says_that_it_averages(function)
+        calls = self._module.fact(Dispatch).callers(function)
+        if calls:
+            return depth > 0 and any(self._is_left_open(call, depth - 1, named=says) for call in calls)
+        return says and (not named or _STEPS.search(function.name.value) is not None)
+
+    def _may_be_in_step(self, node: cst.CSTNode, function: cst.FunctionDef) -> bool:
+        """Whether ``function`` may be a part of a step that runs ``node`` each time, and makes no steps itself."""
+        if _SELDOM.search(function.name.value) or self._module.fact(Purposes).is_constructor(function):
+            return False
+        if not self._module.fact(StepPlaces).usually(node, function):
+            return False
+        return not any(map(self._module.fact(Gradients).trains, self._tree.inside(function.body, cst.For, cst.While)))
+
+    def _says_that_it_averages(self, function: cst.FunctionDef) -> bool:
+        """Whether the name of a function, of its class or of a parameter does: ``ema``, ``soft_update``, ``tau``."""
         owner = self._tree.class_of(function)
         names = (function.name.value, owner.name.value if owner is not None else "")
-        if not any(map(NAMES.search, names)) or self._module.fact(Iterations).is_counted(loop, function):
-            return False
-        calls = self._module.fact(Dispatch).callers(function)
-        return not calls or any(map(self._is_of_update, calls))
-
-    def _is_of_update(self, call: cst.Call) -> bool:
-        """Whether a call runs at each ``update`` of an object, as a training step out of sight calls it."""
-        method = self._module.function_of(call)
-        return (
-            method is not None
-            and self._tree.class_of(method) is not None
-            and method.name.value in _UPDATES
-            and self._module.fact(StepPlaces).usually(call, method)
-            and not self._module.fact(Dispatch).callers(method)
-        )
+        return any(map(NAMES.search, names)) or any(param.name.value in WEIGHTS for param in parameters_of(function))
 
     # -- the blend
 

@@ -34,11 +34,13 @@ class ParameterLoopEma(Rule):
     `e.copy_(decay * e + (1 - decay) * p)`, itself or by a function that it calls for each parameter, such as
     `ema.update(name, p.data)`, or by a lambda: in a training step, in a function that one calls, also in another file,
     in a `forward` that records gradients and whose callers are not seen, and in a function that is named for it
-    (`ema`, `soft_update`), or whose class is (`RunningAverage`), where no call is seen but in the `update` of an
-    object. Target networks of reinforcement learning and momentum encoders are such averages as well.
+    (`ema`, `soft_update`), or whose class (`RunningAverage`) or parameter is (`tau`, `decay`), where a step out of
+    sight may run it: nothing is seen to call it, or a method such as `update_teacher` that nothing is seen to call.
+    Target networks of reinforcement learning and momentum encoders are such averages as well.
 
-    Not reported: averages that are updated less often than at every second step by default, optimizers, loops that copy
-    parameters, and loops that run where `torch._foreach_lerp_` is missing.
+    Not reported: averages that are updated less often than at every second step by default, such as those in a
+    constructor or behind the loop of an epoch, optimizers, loops that copy parameters, and loops that run where
+    `torch._foreach_lerp_` is missing.
 
     ## Why it is slow
     Each parameter takes one to four kernels of a few microseconds. A network has hundreds of parameters, so that the
