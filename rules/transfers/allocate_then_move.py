@@ -77,7 +77,7 @@ class AllocateThenMove(Rule):
     - tensors of data (`torch.tensor([...])`), which come from the CPU in any case;
     - tensors that nothing uses, which only start CUDA: a statement `torch.zeros(1).cuda()`;
     - code under `if __name__ == "__main__":` that tests a network of its file;
-    - programs that set a default device;
+    - programs that set a default device, and not only while a function builds a network;
     - code that only makes items of a dataset, `.to(x.device)` of an `x` that is on the CPU there.
 
     A tensor that has a name before it is moved is reported where it is created, and a note shows the move. The tensors

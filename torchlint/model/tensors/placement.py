@@ -108,9 +108,20 @@ class Placement(ForestFact):
 
     @cached_property
     def _setting_gpu_default(self) -> frozenset[cst.CSTNode]:
-        """The files that set it."""
-        calls = filter(self._sets_gpu_default, self._forest.calls(*_DEFAULT_SETTERS))
-        return frozenset(self._forest.tree.root_of(call.node) for call in calls)
+        """The files that set it, and not only while a function builds a network."""
+        calls = list(self._forest.calls(*_DEFAULT_SETTERS))
+        setting = [call.node for call in filter(self._sets_gpu_default, calls)]
+        others = [call.node for call in calls if call.node not in setting]
+        lasting = (node for node in setting if not any(self._follows(other, node) for other in others))
+        return frozenset(map(self._forest.tree.root_of, lasting))
+
+    def _follows(self, node: cst.Call, earlier: cst.Call) -> bool:
+        """Whether ``node`` is a later statement of the block of ``earlier``, or of one around that, in a function."""
+        tree, function = self._forest.tree, self._forest.function_of(node)
+        line = tree.line_of(tree.statement_of(node)) if function is not None else None
+        if line is None or self._forest.function_of(earlier) is not function:
+            return False
+        return tree.within(earlier, line[0]) and tree.index(node) > tree.index(earlier)
 
     def _sets_gpu_default(self, call: Call) -> bool:
         if not call.node.args:
