@@ -221,11 +221,21 @@ class KeptOnHost:
         if keeps_result(self._module, function):
             return True
         return any(
-            child is not above.test and not self._is_of_settings(above.test)
+            child is not above.test and not self._is_of_settings(above.test) and not self._moves_too(above, child, call)
             if isinstance(above, (cst.If, cst.IfExp))
             else isinstance(above, (*HANDLERS, cst.Lambda))
             for above, child in climb(self._tree, call, function)
         )
+
+    def _moves_too(self, branch: cst.If | cst.IfExp, part: cst.CSTNode, call: cst.Call) -> bool:
+        """Whether the other part of a branch moves the tensor of ``call`` as well, perhaps another part of it."""
+        moved, other = self._moved_by(call), branch.orelse if part is branch.body else branch.body
+        calls = self._tree.calls_named("to", "cuda", "type_as", inside=other) if other is not None and moved else ()
+        return any(self._moved_by(item) == moved for item in calls)
+
+    def _moved_by(self, call: cst.Call) -> str | None:
+        """The dotted name of what ``call`` moves."""
+        return dotted_name(self.whole(call.func.value)) if isinstance(call.func, cst.Attribute) else None
 
     def _is_of_settings(self, test: cst.BaseExpression) -> bool:
         """Whether a condition is the same for an object: on attributes that the constructor sets, or on the device."""

@@ -103,8 +103,16 @@ def _is_of_object(sketch: Sketch, statement: ast.stmt, moved: ast.expr) -> bool:
     if function is None or kept:
         return False
     around = list(sketch.around(statement))
-    conditions = [above.test for above in around[: around.index(function)] if isinstance(above, ast.If)]
-    return all(map(_is_of_settings, conditions)) and _is_kept(sketch, statement, moved)
+    branches = [above for above in around[: around.index(function)] if isinstance(above, ast.If)]
+    deciding = (item for item in branches if not _names_in_both(item, moved))
+    return all(_is_of_settings(item.test) for item in deciding) and _is_kept(sketch, statement, moved)
+
+
+def _names_in_both(branch: ast.If, moved: ast.expr) -> bool:
+    """Whether both parts of a branch name what is moved."""
+    name = dotted_name(moved)
+    parts = ("\n".join(map(ast.unparse, part)) for part in (branch.body, branch.orelse))
+    return name is not None and all(name in text for text in parts)
 
 
 def _is_kept(sketch: Sketch, statement: ast.stmt, moved: ast.expr, depth: int = _DEPTH) -> bool:

@@ -36,7 +36,7 @@ class ModuleMoveInLoop(Rule):
     `self`, and a tensor of the module that is set once, if they are moved in `forward` or in a method that every step
     calls, or every iteration of a sampling loop. Under other settings, the constructor may keep a parameter or `None`
     instead. Another method may set the tensor by the same expression, and a script may adapt it once, as to another
-    size of the input.
+    size of the input. Both parts of a branch may move the tensor.
 
     The move may be of another form of the tensor, or of its first or last elements: `self.table[:, :n].to(x.device)`,
     `self.table.type_as(x).to(x.device)`, `repeat(self.table, "n c -> b n c", b=len(x)).to(x.device)` with einops. Of a
