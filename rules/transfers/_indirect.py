@@ -33,7 +33,7 @@ class IndirectMoves(ForestFact):
     @cached_property
     def all(self) -> list[Move]:
         """The moves to CUDA by ``x.to(y)``, ``x.type_as(y)``, ``x.type(torch.cuda.FloatTensor)`` and ``to_gpu(x)``."""
-        return [*self._casts(), *self._calls_of_movers()]
+        return [*self._casts(), *self.by_functions]
 
     def _casts(self) -> Iterator[Move]:
         for call in self._forest.methods("to", "type", "type_as"):
@@ -41,6 +41,11 @@ class IndirectMoves(ForestFact):
                 continue
             if self.goes_to_tensor(call.node):
                 yield Move(call.node, call.receiver, None, Device.CUDA)
+
+    @cached_property
+    def by_functions(self) -> list[Move]:
+        """The moves by functions of the program: ``to_gpu(x)``."""
+        return [*self._calls_of_movers()]
 
     def _calls_of_movers(self) -> Iterator[Move]:
         for function, parameter in self._movers.items():

@@ -52,7 +52,7 @@ class InvariantMoves:
         self._modules = RepeatedModules(module, self._passes)
 
     def all(self) -> Iterator[InvariantMove]:
-        """The moves in the file, in order."""
+        """The moves in the file: by methods in order, then those by functions of the program."""
         to_device = {move.call: move for move in self._module.fact(Placement).moves}
         found: set[cst.CSTNode] = set()
         for call in self._module.own_methods("to", "cuda", "type_as", "type"):
@@ -68,6 +68,13 @@ class InvariantMoves:
             if invariant is not None:
                 found.add(moved)
                 yield invariant
+        for move in filter(self._is_own, self._module.fact(IndirectMoves).by_functions):
+            invariant = self._of_kept(move.call, self._kept.whole(move.source), move)
+            if invariant is not None:
+                yield invariant
+
+    def _is_own(self, move: Move) -> bool:
+        return self._module.is_own(move.call) and not self._module.fact(Purposes).is_self_test(move.call)
 
     def _moved(self, move: Move) -> InvariantMove | None:
         """A move in a loop, or of a module in a function that a loop or a network runs again."""

@@ -11,7 +11,7 @@ from torchlint.rule.sketch import Sketch
 from torchlint.source.ast_names import bare, called_name, dotted_name, root_of
 
 from ._move_sketch import is_cast
-from ._repeat_words import MOVING, RUNNING
+from ._repeat_words import MOVERS, MOVING, RUNNING
 
 _MOVING = frozenset({"to", "cuda", "type", "type_as"})
 _FORMS = WHOLE | {"to", "type", "type_as"}
@@ -39,6 +39,10 @@ def may_move_again(sketch: Sketch) -> bool:
         for call in sketch.calls(statement)
         if isinstance(call.func, ast.Attribute)
         for moved in [_whole(call.func.value)]
+    ) or any(
+        MOVERS.fullmatch(called_name(call)) and call.args and _is_of_object(sketch, statement, _whole(call.args[0]))
+        for statement in sketch.containing("_device(", "_cuda(", "_gpu(")
+        for call in sketch.calls(statement)
     )
 
 

@@ -17,6 +17,9 @@ _FORMAT = re.compile(r"(?:dtype=)?(?:torch\.(?!device)\w+|[\w.]*dtype)\)")
 _DEFINED = re.compile(r"\bdef (\w+)\(")
 _CALLED = re.compile(r"(?<![\w.])[\w.]+(?=\()")
 _WHOLE = re.compile(r"(?<![\w.])(?:(?:self\.)?\w+(?=\[|\.\w+\(|\.data\b|\.m?T\b)|self\.\w+(?=\s*,))")
+#: The names of functions that may move a tensor, and a call that gives one what may be kept.
+MOVERS = re.compile(r"\w*(?:to|2|move|send|put|copy)\w*_(?:device|cuda|gpu)")
+_MOVED = re.compile(rf"\b{MOVERS.pattern}\(\s*(self\.\w+)")
 _FUNCTION = re.compile(r"(?<!\w)\w+(?=\()")
 _LONGEST = 200  #: characters of a name
 #: Methods by which modules compute, and which tensors do not have.
@@ -57,7 +60,7 @@ def moves_repeatedly(text: str) -> bool:
             continue
         if _is_run(text, name) or (alone and _has_other_methods(text, name)):
             return True
-    return False
+    return any(_is_kept(text, call[1], call.start(1)) for call in _MOVED.finditer(text))
 
 
 def _is_called_behind(text: str, at: int) -> bool:

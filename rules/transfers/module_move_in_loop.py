@@ -42,7 +42,7 @@ class ModuleMoveInLoop(Rule):
     `self.table.type_as(x).to(x.device)`, `repeat(self.table, "n c -> b n c", b=len(x)).to(x.device)` with einops. Of a
     tensor of one dimension that the constructor computes from numbers, such as a noise schedule, it may be of any
     numbers: `self.betas[t].to(x.device)`. It may be to where another tensor is, `self.table.to(x)`, and of a name or a
-    method that gives the tensor.
+    method that gives the tensor. A function of the program may move it: `to_device(self.table, x)`.
 
     Not reported: batches and what is computed from them; moves to other devices and back, as for offloading; moves
     that follow `load_state_dict`, or `net.add_head(count)`, which adds layers; loops over epochs; `.to(dtype)`, which
@@ -86,7 +86,7 @@ class ModuleMoveInLoop(Rule):
 
     code = "TL208"
     name = "module-move-in-loop"
-    words = ((".to(", ".cuda(", ".type_as(", ".type("),)
+    words = ((".to(", ".cuda(", ".type_as(", ".type(", "_device(", "_cuda(", "_gpu("),)
     project_words = ("torch",)
     demo = ("GPU",)
 
