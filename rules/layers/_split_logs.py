@@ -10,6 +10,7 @@ import libcst as cst
 
 from torchlint import edits
 from torchlint.model.module import Module
+from torchlint.model.syntax.calls import keywords_of
 from torchlint.model.syntax.dotted import called_name
 
 _SOFTMAX = frozenset({"torch.softmax", "torch.nn.functional.softmax", "torch.special.softmax"})
@@ -17,6 +18,8 @@ _SIGMOID = frozenset({"torch.sigmoid", "torch.nn.functional.sigmoid", "torch.spe
 _ENTROPY = "torch.nn.functional.binary_cross_entropy"
 #: Functions and methods that only change the shape.
 _SHAPING = frozenset({"squeeze", "unsqueeze", "view", "reshape", "flatten"})
+#: Functions and methods that limit numbers.
+_LIMITING = frozenset({"clamp", "clamp_min", "clip"})
 #: The largest number that is added to keep a logarithm finite.
 _EPSILON = 1e-3
 #: How many names it may have: an attribute, a parameter of the constructor, an argument.
@@ -49,12 +52,12 @@ class SplitLogs:
                 yield found
 
     def _logarithm(self, call: cst.Call) -> SplitLog | None:
-        of = self._operand(call)
+        plain = self._operand(call)
+        of = plain or self._operand_of_helper(call)
         if of is None:
             return None
-        if isinstance(of, cst.BinaryOperation) and isinstance(of.operator, cst.Add):
-            of = of.left if self._is_small(of.right) else of.right if self._is_small(of.left) else of
-        inner, is_direct = self._computed(of)
+        inner, is_direct = self._computed(self._without_small(of))
+        is_direct = is_direct and plain is not None
         if inner is None:
             return None
         if self._is(inner, _SOFTMAX, "softmax", "torch.nn.Softmax"):
@@ -130,9 +133,39 @@ class SplitLogs:
         ]
         return (made, False) if uses == [node] else (None, False)
 
+    def _operand_of_helper(self, call: cst.Call) -> cst.BaseExpression | None:
+        """``p`` of ``log(p)``, a function of the program that returns ``torch.log(p + eps)``."""
+        if "log" not in called_name(call) or self._module.name_of(call.func) is not None:
+            return None
+        called = self._module.definitions.called(call, self._module.values)
+        function = called[0] if len(called) == 1 else None
+        returned = self._module.definitions.returns(function) if isinstance(function, cst.FunctionDef) else []
+        only = returned[0] if len(returned) == 1 else None
+        of = self._operand(only) if isinstance(only, cst.Call) else None
+        param = self._module.names.parameter(self._unshaped(self._without_small(of))) if of is not None else None
+        if param is None or not isinstance(function, cst.FunctionDef):
+            return None
+        return self._module.definitions.argument_of(call, function, param)
+
+    def _without_small(self, node: cst.BaseExpression) -> cst.BaseExpression:
+        """``p`` of ``p + 1e-8``."""
+        if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Add):
+            return node.left if self._is_small(node.right) else node.right if self._is_small(node.left) else node
+        return node
+
+    def _is_limited(self, call: cst.Call) -> bool:
+        """``p.clamp(min=1e-8)``, ``torch.clamp_min(p, 1e-8)``."""
+        named = keywords_of(call)
+        plain = [item.value for item in call.args if item.keyword is None and not item.star]
+        plain = plain[self._module.name_of(call.func) is not None :]
+        if called_name(call) not in _LIMITING or len(plain) + len(named) != 1:
+            return False
+        low = plain[0] if plain else named.get("min")
+        return low is not None and self._is_small(low)
+
     def _unshaped(self, node: cst.BaseExpression) -> cst.BaseExpression:
-        """``p`` of ``p.squeeze()``, ``torch.squeeze(p, 1)`` or ``p.view(-1)``."""
-        while isinstance(node, cst.Call) and called_name(node) in _SHAPING:
+        """``p`` of ``p.squeeze()``, ``torch.squeeze(p, 1)``, ``p.view(-1)`` or ``p.clamp(min=1e-8)``."""
+        while isinstance(node, cst.Call) and (called_name(node) in _SHAPING or self._is_limited(node)):
             name = self._module.name_of(node.func)
             if name is not None and name.startswith("torch.") and node.args:
                 node = node.args[0].value

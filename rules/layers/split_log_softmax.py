@@ -20,8 +20,9 @@ class SplitLogSoftmax(Rule):
 
     ## What it does
     Flags `torch.log(F.softmax(x, dim))`, `torch.log(torch.sigmoid(x))`, the same with methods, layers, a small number
-    that is added to the probabilities (`1e-8`, `self.eps`), another shape of them, or a name for them that is used only
-    there; and `F.binary_cross_entropy` and `nn.BCELoss` of `torch.sigmoid(x)`.
+    that is added to the probabilities (`1e-8`, `self.eps`) or limits them (`p.clamp(min=1e-8)`), another shape of them,
+    or a name for them that is used only there, also by a function of the program that returns the logarithm; and
+    `F.binary_cross_entropy` and `nn.BCELoss` of `torch.sigmoid(x)`.
 
     Not reported: probabilities that are used elsewhere as well, `torch.log(1 - p)`, and a sigmoid at the end of another
     network.
@@ -46,7 +47,8 @@ class SplitLogSoftmax(Rule):
 
     ## Fix safety
     Unsafe: rounds differently, and where the logarithm was limited (by a small number that is added, by -100 in the
-    binary cross entropy) the result is the exact one. No fix is offered for layers and for probabilities with a name.
+    binary cross entropy) the result is the exact one. No fix is offered for layers, for probabilities with a name or a
+    limit, and for functions of the program.
 
     ## When to ignore
     When the probabilities are needed as well.
