@@ -129,6 +129,8 @@ class RowWrites:
         value = self._values.level(statement.value, body.names)
         if all(levels[place] is Level.ROW and isinstance(indices[place], cst.Index) for place in varying):
             return _adds(statement) and not may_be_channels(before) and value in (Level.ROW, Level.FIXED)
+        if not others and _adds(statement) and value is Level.NUMBER:  # `places[:, i] += i * size`
+            return self._counts(row.value, body)
         if may_be_channels(before) or not self._counts(row.value, body):
             return False
         if any(isinstance(indices[place], cst.Slice) for place in others):  # each row up to a length of its own

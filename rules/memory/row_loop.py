@@ -34,6 +34,7 @@ class RowLoop(Rule):
     - `out[i].index_add_(0, index[i], source[i])`, and `scatter_` and the like;
     - `matrix[t, p] += 1` over the elements of one tensor or of several (`zip(targets.view(-1), guesses.view(-1))`);
     - `sums[labels[i]] += x[i]`, which adds each row to the one that a tensor names;
+    - `places[:, i] += i * size`, which shifts each row or column by a multiple of its number;
     - `keep[i] = labels[i] in ids`, whether each element of a tensor is one of the same numbers;
     - `mask.scatter_(1, i + torch.topk(x[:, i : i + m], n, dim=1)[1], True)`, group by group of the columns.
 
