@@ -57,8 +57,15 @@ class TensorTargets(ForestFact):
                 self._forest.names.home_of(node) in self._homes(node.value)
                 or self._forest.fact(TensorForms).is_used_as_tensor(node)
                 or self._is_unpacked_tensor(node)
+                or self._is_output(node)
             )
         return (dotted_name(node), self._forest.function_of(node)) in self._attributes
+
+    def _is_output(self, node: cst.Name) -> bool:
+        """Whether ``node`` is what a network gives: as ``x.to`` accepts it, it is a tensor."""
+        given = self._forest.values.reaching.only(node)
+        run = given.value if given is not None and given.kind is BindingKind.ASSIGN and not given.path else None
+        return isinstance(run, cst.Call) and self._forest.value(run.func).kind in (Kind.MODULE, Kind.LOSS)
 
     def _is_unpacked_tensor(self, node: cst.Name) -> bool:
         """Whether ``node`` is unpacked from a parameter like a name that another function uses as a tensor."""
