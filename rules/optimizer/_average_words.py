@@ -15,7 +15,7 @@ NAMES = re.compile(
     r"EMA|(^|_)ema(_|$)|Ema(?![a-z])|(?i:exponential|polyak|(moving|running|weight|parameter)_?averag|soft_?(update|sync)|momentum_update)"
 )
 #: Parameters of such functions.
-WEIGHTS = frozenset({"tau", "decay", "ema_decay", "momentum", "polyak"})
+WEIGHTS = frozenset({"tau", "decay", "ema_decay", "polyak"})
 _BLEND = re.compile(r"\b1(?:\.0*)?\s*-|minus|lerp|(?:mul_\(|\*)\s*0?\.9|\b0?\.9\d*\s*\*", re.IGNORECASE)
 #: A function that is called for each parameter, and averages it.
 CALLED = re.compile(r"(?:ema|average|avg)\w{0,20}(?:\.\w{1,40})?\(", re.IGNORECASE)

@@ -28,6 +28,8 @@ _STEPS = re.compile(r"update|step|train|optimi|learn|batch|iter|forward|backward
 _SELDOM = re.compile(
     r"epoch|(^|_)(init|reset|load|save)(_|$)|(fit|train|train_loop|training)_(start|end|begin)$", re.IGNORECASE
 )
+#: Gradients, of which an optimizer keeps averages.
+_GRADIENTS = re.compile(r"\b(grads?|gradients?|d_p)\b")
 #: How many calls lie between a loop and a function whose callers are out of sight.
 _DEPTH = 4
 
@@ -114,7 +116,7 @@ class Averages:
 
     def _has_other_purpose(self, loop: cst.For) -> bool:
         """Whether the loop is part of an optimizer, or what runs where the batched functions are missing."""
-        if "param_groups" in self._module.code(loop.iter) or ".grad" in self._module.code(loop):
+        if "param_groups" in self._module.code(loop.iter) or _GRADIENTS.search(self._module.code(loop)):
             return True
         function = self._module.function_of(loop)
         callers = self._module.fact(Dispatch).callers(function) if function is not None else ()
