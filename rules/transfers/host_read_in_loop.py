@@ -102,7 +102,8 @@ class HostReadInLoop(Rule):
     project_words = (
         ("torch", "transformers"),
         (
-            *("backward(", "Trainer(", "def training_step(", "def train_step(", "def compute_loss(", "loss.item()"),
+            *("backward(", "Trainer(", "def training_step(", "def train_step(", "def forward_train("),
+            *("def compute_loss(", "loss.item()"),
             *("loss_scaler(", re.compile(r"class \w*Loss\w*\(")),
         ),
     )

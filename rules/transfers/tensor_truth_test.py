@@ -80,7 +80,7 @@ class TensorTruthTest(Rule):
     project_words = (
         (
             *("backward(", "Trainer(", "self.training", "loss_scaler(", "def training_step(", "def compute_loss("),
-            re.compile(r"class \w*Loss\w*\(|def (?:train_step|\w*loss)\("),
+            re.compile(r"class \w*Loss\w*\(|def (?:train_step|forward_train|\w*loss)\("),
         ),
     )
     demo = ("GPU",)
