@@ -57,7 +57,10 @@ class NetworkInputs(ForestFact):
             return False
         if self._forest.values.instance(owner).kind not in (Kind.MODULE, Kind.LOSS):
             return False
-        return not any(map(self._is_of_host, self._forest.fact(Dispatch).arguments_for(function, param)))
+        given = self._forest.fact(Dispatch).arguments_for(function, param)
+        if function.name.value == "forward":  # a wrapper such as DistributedDataParallel moves a batch
+            given = [item for item in given if Role.BATCH is not self._forest.value(item).role]
+        return not any(map(self._is_of_host, given))
 
     def _is_of_host(self, given: cst.BaseExpression) -> bool:
         """Whether a caller passes a copy on the CPU, a number or setting, or a batch before it is moved."""
