@@ -128,7 +128,7 @@ class Classes:
                 continue
             found[current] = None
             for base in current.bases:
-                named, given = self._referred_to(base.value)
+                named, given = self._referred_to(_without_parameters(base.value))
                 waiting.extend(named if given is None else [given])  # of `class Inner(cls)`, at least that
         self._lineages[definition] = tuple(found)
         return self._lineages[definition]
@@ -165,7 +165,7 @@ class Classes:
         """
         lineage = self.lineage(definition)
         return len(lineage) < _MAX_LINEAGE and all(
-            self.named(base.value) or (known and known <= _PLAIN_BASES | known_bases)
+            self.named(_without_parameters(base.value)) or (known and known <= _PLAIN_BASES | known_bases)
             for current in lineage
             for base in current.bases
             for known in [self._names.alternatives(_without_parameters(base.value))]

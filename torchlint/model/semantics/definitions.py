@@ -119,10 +119,10 @@ class Definitions(Classes):
                 if isinstance(owner.definition, cst.ClassDef) and not owner.is_of_one_class:
                     found = self.methods(owner.definition, func.attr.value)  # it may be of a derived class
                 else:
-                    method = self.method(owner.definition, func.attr.value)
-                    found = [method] if method is not None else []
+                    found = [*filter(None, [self.method(owner.definition, func.attr.value)])]
                 found = [item for item in found if not is_property(item)]  # `self.model(x)` runs what that returns
-                return [*found] or self._kept(values.of(func), (cst.FunctionDef,))  # `self.step = self._train_step`
+                # `self.step = self._train_step`, `net_class = Net`, a class in the class
+                return [*found] or self._kept(values.of(func), (cst.FunctionDef, cst.ClassDef))
             return self._of_any(owner, func.attr.value, values) or [*self._families.methods(func, owner)]
         return []
 
