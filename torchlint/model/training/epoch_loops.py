@@ -63,9 +63,9 @@ def _takes_part_of_network(call: cst.Call) -> bool:
     return isinstance(over, cst.Call) and called_name(over) in _PARTS_OF_NETWORKS
 
 
-def names_epochs(name: str) -> bool:
-    """Whether ``name`` counts epochs, of any kind."""
-    return _EPOCHS.search(name) is not None
+def is_given_epochs(function: cst.FunctionDef) -> bool:
+    """Whether a parameter of ``function`` counts epochs, of any kind, by its name."""
+    return any(_EPOCHS.search(param.name.value) for param in function.params.params)
 
 
 def _names_epoch(name: str) -> bool:

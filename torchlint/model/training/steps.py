@@ -15,7 +15,7 @@ from torchlint.model.program.dispatch import Dispatch
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.climbing import climb
 from torchlint.model.syntax.dotted import base_of, dotted_name, last_name
-from torchlint.model.training.epoch_loops import EpochLoops, names_epochs
+from torchlint.model.training.epoch_loops import EpochLoops, is_given_epochs
 from torchlint.model.training.function_words import EVALUATING, words_of
 from torchlint.model.training.grad_mode import GradModes
 from torchlint.model.training.gradients import Gradients
@@ -201,19 +201,18 @@ class Steps(ForestFact):
             return True
         calls = self._forest.fact(Dispatch).callers(function)
         around = [loop for call in calls for loop in self._forest.fact(Loops).around(call)[:1]]
-        if any(names_epochs(param.name.value) for param in function.params.params):
+        if is_given_epochs(function):
             return any(is_batch(loop.over) for loop in around)  # otherwise a step that is an epoch
         if around:
             return not all(self._epochs.is_epoch(loop.node) for loop in around)
-        if calls and all(self._forest.fact(Purposes).runs_once(call) for call in calls):
+        if calls and all(map(self._forest.fact(Purposes).runs_once, calls)):
             return False
         inside = self._forest.tree.calls_in(function.body)
         if not any(self._steps_optimizer(call) for call in inside):
             return False
         if any(map(self._makes_optimizer, inside)):
             return False  # it trains from the beginning, as with `optimizer.step(closure)` of L-BFGS
-        takes_gradients = any(is_backward(call) or self._is_gradient(call) for call in inside)
-        return takes_gradients or self._is_within_step(function, {function})
+        return any(map(self._takes_gradients, inside)) or self._is_within_step(function, {function})
 
     def _makes_optimizer(self, call: cst.Call) -> bool:
         """Whether ``call`` makes an optimizer, by its name or as a function of the program: values take longer."""
@@ -222,9 +221,12 @@ class Steps(ForestFact):
                 return False
         return self._forest.value(call).kind is Kind.OPTIMIZER
 
-    def _is_gradient(self, call: cst.Call) -> bool:
-        """``torch.autograd.grad(loss, model.parameters())``."""
-        return self._forest.name_of(call.func) == "torch.autograd.grad"
+    def _takes_gradients(self, call: cst.Call) -> bool:
+        """``loss.backward()``, ``torch.autograd.grad(loss, weights)``, or a function of the program that does so."""
+        if is_backward(call) or self._forest.name_of(call.func) == "torch.autograd.grad":
+            return True
+        run = self._forest.fact(Dispatch).functions(call)
+        return any(is_backward(inner) for function in run for inner in self._forest.tree.calls_in(function.body))
 
     def _is_within_step(self, function: cst.FunctionDef, seen: set[cst.FunctionDef]) -> bool:
         """Whether a loop runs ``function`` through functions that call it: ``run_step`` that calls ``optimize``."""
@@ -233,9 +235,7 @@ class Steps(ForestFact):
             above = self._forest.function_of(call)
             if around:
                 return not self._epochs.is_epoch(around[0].node) and len(seen) > 1
-            if above is None or above in seen or len(seen) >= _CALL_DEPTH:
-                continue
-            if any(names_epochs(param.name.value) for param in above.params.params):
+            if above is None or above in seen or len(seen) >= _CALL_DEPTH or is_given_epochs(above):
                 continue
             if self._is_within_step(above, {*seen, above}):
                 return True
