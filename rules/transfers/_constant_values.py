@@ -32,7 +32,7 @@ _PURE = re.compile(
 _FORMS = frozenset("astype reshape flatten transpose copy tolist index get items keys values count split".split())
 #: Functions that a function may call which computes the same from the same arguments.
 _COMPUTING = re.compile(r"(?:math|numpy)\.(?!random\.)|builtins\.(?!id$|hash$|input$|open$|print$)")
-#: Kinds of values that are no numbers of Python or NumPy.
+#: Kinds of values other than numbers of Python or NumPy.
 _NO_DATA = (Kind.TENSOR, Kind.BATCH, Kind.MODULE, Kind.LOADER, Kind.OPTIMIZER, Kind.LOSS)
 _DEPTH = 12
 #: Of a parameter of a function with more calls, nothing is found out.
@@ -216,7 +216,7 @@ class ConstantValues:
         )
 
     def _is_filled(self, home: Scope, name: str, depth: int) -> bool:
-        """Whether a function puts something into a variable of its own that is no constant, or depends on none."""
+        """Whether a function fills a variable of its own with other things than constants, or not always alike."""
         for use in self._module.names.uses_in(home, name):
             put = self._put_at(use)
             if put is None:
