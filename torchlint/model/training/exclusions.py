@@ -157,12 +157,14 @@ class Exclusions:
         }
 
     def _is_outside_networks(self, call: cst.Call) -> bool:
-        """Whether a call is at module level, in a function whose callers are all seen, or in a method of no network."""
+        """Whether a call is at module level, in a function with known callers, or in another class with known bases."""
         function = self._module.function_of(call)
         if function is None:
             return True
-        if self._module.tree.class_of(function) is not None:
-            return self._module.values.object_of(function).kind is not Kind.MODULE
+        owner = self._module.tree.class_of(function)
+        if owner is not None:  # an unseen base class may call the method
+            is_network = self._module.values.instance(owner).kind is Kind.MODULE
+            return not is_network and self._module.definitions.is_known_whole(owner)
         return self._module.callers(function).complete
 
     def _seeks_gradients(self, function: cst.FunctionDef) -> bool:
