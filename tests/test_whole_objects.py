@@ -469,6 +469,16 @@ def test_base_classes_come_before_what_is_nearer(tmp_path: Path) -> None:
     assert {"base.py", "middle.py"} < found.keys()
 
 
+def test_a_base_class_that_is_too_long_to_come_first_is_chosen_later(tmp_path: Path) -> None:
+    long = "\n".join(f"    limit_{number} = {number}  # of a constant that nothing asks for" for number in range(650))
+    files = {name: f"class {name.title()}:\n{long}\n" for name in ("first", "second")}
+    files["nets"] = "from first import First\nfrom second import Second\n\n\nclass Net(First, Second):\n    pass\n"
+    write(tmp_path, files)
+    assert choice.BASE_BUDGET < sum(map(len, files.values())) < choice.BUDGET
+    found = choice.Choice(Project.around(tmp_path / "nets.py"), ["nets.py"]).run()
+    assert {"first.py", "second.py"} <= found.keys()
+
+
 CONFIGURED = """\
 from dataclasses import dataclass, field
 from typing import Any, Type

@@ -11,7 +11,7 @@ from torchlint.model.program.stores import Stores
 from torchlint.model.semantics.knowledge import LIST_ADDING, Kind
 from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.calls import changes_in_place
-from torchlint.model.syntax.climbing import climb
+from torchlint.model.syntax.climbing import climb, nearest
 from torchlint.model.syntax.conditions import branches
 from torchlint.model.syntax.dotted import called_name, index_of, is_attribute_of_self
 from torchlint.model.syntax.literals import asked_for_none, is_none
@@ -266,7 +266,8 @@ class ConstantValues:
             return False
         for item in bindings:
             is_set = item.kind in (BindingKind.ASSIGN, BindingKind.AUGMENT) and item.value is not None
-            if not is_set or function_of(item.node) is not None or self._is_in_loop(item.node):
+            is_repeated = nearest(self._tree, item.node, cst.For, cst.While) is not None
+            if not is_set or is_repeated or function_of(item.node) is not None:
                 return False
             is_empty = isinstance(item.value, (cst.List, cst.Dict)) and not item.value.elements
             if is_empty or self._module.value(item.value).kind in _NO_DATA:
@@ -290,9 +291,6 @@ class ConstantValues:
         if isinstance(node, cst.Name):
             return self._module.names.defined(node) == (home, name)
         return isinstance(node, cst.Attribute) and home in self._module.names.modules(node.value)
-
-    def _is_in_loop(self, node: cst.CSTNode) -> bool:
-        return any(isinstance(item, (cst.For, cst.While)) for item in self._tree.ancestors(node))
 
     def _is_chosen(self, value: cst.BaseExpression, path: tuple[int, ...], depth: int) -> bool:
         """Whether a setting selects one of several tuples, and what is unpacked of each is a constant.

@@ -112,15 +112,21 @@ class Choice:
 
     def _nearest(self, budget: int) -> Iterator[tuple[str, int, bool]]:
         """Choose the waiting pieces, the nearest first, until a budget is used up; each, and whether it is a caller."""
+        too_long: list[tuple[int, int, str, int, bool]] = []
         while self._waiting and self._size < budget:
-            self._distance, _, file, index, is_caller = heapq.heappop(self._waiting)
+            piece = heapq.heappop(self._waiting)
+            self._distance, _, file, index, is_caller = piece
             length = len(self._text(file, index))
             if self._size + length > budget:
+                too_long.append(piece)  # a larger budget may have room for it
                 continue
             self._add_imports(file, self._words(file, index))
             self._chosen[file].add(index)
             self._size += length
             yield file, index, is_caller
+        self._distance = 0
+        for piece in too_long:
+            heapq.heappush(self._waiting, piece)
 
     @property
     def looked_at(self) -> frozenset[str]:
