@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 import libcst as cst
 
@@ -76,9 +77,11 @@ class ConstantValues:
         if isinstance(node, (cst.List, cst.Tuple)) and not node.elements:
             return False
         parts = _parts(node)
-        return bool(parts) and all(
-            isinstance(item, cst.SimpleString) or self._is_constant(item, depth) for item in parts
-        )
+        return bool(parts) and self._are_constant(parts, depth)
+
+    def _are_constant(self, parts: Iterable[cst.BaseExpression], depth: int) -> bool:
+        """Whether all of ``parts``, which an expression is made of, are constants or text."""
+        return all(isinstance(item, cst.SimpleString) or self._is_constant(item, depth) for item in parts)
 
     # -- calls and items
 
@@ -87,7 +90,7 @@ class ConstantValues:
         if name in ("torch.finfo", "torch.iinfo"):
             return True
         given = [item.value for item in node.args if item.keyword is None or item.keyword.value != "dtype"]
-        is_given = all(isinstance(item, cst.SimpleString) or self._is_constant(item, depth - 1) for item in given)
+        is_given = self._are_constant(given, depth - 1)
         if name:
             return _PURE.fullmatch(name) is not None and bool(given) and is_given
         if isinstance(node.func, cst.Attribute) and called_name(node) in _FORMS and is_given:
@@ -222,9 +225,7 @@ class ConstantValues:
             if put is None:
                 continue
             statement, values = put
-            if not all(isinstance(item, cst.SimpleString) or self._is_constant(item, depth) for item in values):
-                return True
-            if not self._runs_alike(statement, home.node, depth):
+            if not self._are_constant(values, depth) or not self._runs_alike(statement, home.node, depth):
                 return True
         return False
 
