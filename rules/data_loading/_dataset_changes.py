@@ -31,6 +31,8 @@ class DatasetChanges:
     def __init__(self, module: Module) -> None:
         self._module = module
         self._tree = module.tree
+        self._before: dict[tuple[cst.CSTNode | None, cst.CSTNode, int], bool] = {}
+        self._after: dict[tuple[cst.FunctionDef, cst.Call, int], bool] = {}
 
     def between(self, loader: Call, epochs: cst.CSTNode) -> cst.CSTNode | None:
         """A place that changes the dataset once the workers run; persistent workers would not see the change.
@@ -57,7 +59,7 @@ class DatasetChanges:
             owner = target.value if isinstance(target, (cst.Attribute, cst.Subscript)) else None
             if owner is None or self._comes_before(statement, epochs) or self._is_of_other_script(statement, epochs):
                 continue
-            if self._is_dataset(owner, loader) and self._comes_after(statement, loader):
+            if self._comes_after(statement, loader) and self._is_dataset(owner, loader):
                 return statement
         for call in self._tree.calls:
             if not isinstance(self._tree.parent(call), cst.Expr) or self._comes_before(call, epochs):
@@ -109,13 +111,20 @@ class DatasetChanges:
         """Whether ``node`` runs once in the function around ``epochs``, before that, itself or by calls there."""
         function = self._module.function_of(node)
         if function is not self._module.function_of(epochs):
-            callers = self._module.callers(function) if function is not None and depth > 0 else None
-            calls = callers.calls if callers is not None and callers.complete else ()
-            own = [call for call in calls if not self._is_of_other_script(call, epochs)]
-            return bool(own) and all(self._comes_before(call, epochs, depth - 1) for call in own)
+            key = (function, epochs, depth)
+            if key not in self._before:
+                self._before[key] = function is not None and self._is_run_before(function, epochs, depth)
+            return self._before[key]
         if self._tree.within(node, epochs):
             return False
         return self._tree.index(node) < self._tree.index(epochs) and not self._module.fact(Loops).around(node)
+
+    def _is_run_before(self, function: cst.FunctionDef, epochs: cst.CSTNode, depth: int) -> bool:
+        """Whether each call of a function runs once before ``epochs``."""
+        callers = self._module.callers(function) if depth > 0 else None
+        calls = callers.calls if callers is not None and callers.complete else ()
+        own = [call for call in calls if not self._is_of_other_script(call, epochs)]
+        return bool(own) and all(self._comes_before(call, epochs, depth - 1) for call in own)
 
     def _is_of_other_script(self, node: cst.CSTNode, epochs: cst.CSTNode) -> bool:
         """Whether ``node`` is in a file that no other one imports, and ``epochs`` in another file."""
@@ -129,9 +138,15 @@ class DatasetChanges:
             return self._tree.index(node) > self._tree.index(loader.node)
         if function is None:
             return True
-        if self._constructs_dataset(function) or self._makes_dataset(function, loader):
-            return False
-        return not (self._sets_up(function, loader) or self._is_called_before(function, loader, depth))
+        key = (function, loader.node, depth)
+        if key not in self._after:
+            self._after[key] = not (
+                self._constructs_dataset(function)
+                or self._makes_dataset(function, loader)
+                or self._sets_up(function, loader)
+                or self._is_called_before(function, loader, depth)
+            )
+        return self._after[key]
 
     def _is_called_before(self, function: cst.FunctionDef, loader: Call, depth: int) -> bool:
         """Whether each call of a function runs before the loader exists: a part of what makes the dataset."""

@@ -97,25 +97,24 @@ class HostReads:
         """The reads, at every training step, of values from the network or the loss of the step, in order."""
         if self._measures(self._module.path) or not self._module.uses_torch:
             return []
-        own = [call for call in self._tree.calls_in(self._module.root) if self.read_by(call) is not None]
+        own = {call: tensor for call in self._tree.calls_in(self._module.root) if (tensor := self.read_by(call))}
         first = list(self._first_items)
         if not (own or first) or not self.on_gpu:
+            return []
+        if not first and not any(self._is_of_step(call, tensor) for call, tensor in own.items()):
             return []
         found: dict[cst.CSTNode, HostRead] = {}
         for item, loss in first:
             place = self.training_step(item)
             if place is not None:
                 found[item] = HostRead(item, loss, place.step, self._decides(item, loss, place.step))
-        for step in self._running(own):
+        for step in self._running(list(own)):
             for call in self._calls_at_every_iteration(step, step, _DEPTH, set()):
-                tensor = self.read_by(call)
-                if tensor is None or call in found:
-                    continue
-                if self._is_of_step(call, tensor):
+                tensor = self.read_by(call) if call not in found else None
+                if tensor is not None and self._is_of_step(call, tensor):
                     found[call] = HostRead(call, tensor, step, self._decides(call, tensor, step))
-        for call in own:
-            tensor = self.read_by(call) if call not in found else None
-            if tensor is None or self._is_open_element(tensor) or not self._is_of_step(call, tensor):
+        for call, tensor in own.items():
+            if call in found or self._is_open_element(tensor) or not self._is_of_step(call, tensor):
                 continue
             place = self.training_step(call)
             if place is not None:
@@ -176,6 +175,10 @@ class HostReads:
             call not in listed and self._waits(call)
             for call in self._calls_at_every_iteration(step.node, step.node, _DEPTH, set(), or_often=True)
         )
+
+    def _may_wait(self, call: cst.Call) -> bool:
+        """Whether ``call`` copies something to the CPU, or reads a number, if that is a tensor."""
+        return called_name(call) in _COPYING or self.read_by(call) is not None
 
     def _waits(self, call: cst.Call) -> bool:
         """Whether ``call`` copies a tensor of the step to the CPU, or reads a number that may be on the GPU."""
@@ -239,20 +242,23 @@ class HostReads:
     def _calls_at_every_iteration(
         self, body: cst.CSTNode, step: cst.CSTNode, depth: int, seen: set[cst.CSTNode], *, or_often: bool = False
     ) -> Iterator[cst.Call]:
-        """The calls in ``body`` that run at every iteration, then those in functions of the file that they call."""
+        """The calls in ``body`` that may wait and run at every iteration, then those in functions that it calls."""
         seen.add(body)
         inner = body.body if isinstance(body, (cst.For, cst.While, cst.FunctionDef)) else body
         for call in self._tree.calls_in(inner):
-            if not self._module.fact(Iterations).at_every_iteration(call, body, or_often=or_often):
+            run = self._module.fact(Dispatch).run(call) if depth > 0 else ()
+            may_wait = self._may_wait(call)
+            if not (run or may_wait) or not self._module.fact(Iterations).at_every_iteration(
+                call, body, or_often=or_often
+            ):
                 continue
             if body is step and self._module.fact(StepPlaces).only_evaluates(call, step):
                 continue
             if is_of_evaluation(self._module, call):
                 continue
-            yield call
-            if depth <= 0:
-                continue
-            for function in self._module.fact(Dispatch).run(call):
+            if may_wait:
+                yield call
+            for function in run:
                 if function not in seen and (
                     self._is_pass(function) or self._feeds(call) or self._computes_loss(function, call)
                 ):

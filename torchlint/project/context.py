@@ -293,7 +293,7 @@ def _context(
             part = ContextFile(file, text, spans, file in mains, partial(_parsed, root))
             found.append(known.get(_part(part), part))
     named = cache(lambda: namers((file.path, file.text) for file in found))
-    configured = partial(files.configured, named=named)
+    configured = cache(partial(files.configured, named=named))
     return Context(root, tuple(found), files.find_module, configured, lambda: files.configs.read, files.paths_of)
 
 

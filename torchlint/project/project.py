@@ -324,8 +324,11 @@ class Project:
         found = [value for value in self.configs.values(key) if value.file.endswith(endings)] if endings else ()
         if not found:
             return ()
-        folders, namers = {folder_of(entry) for entry in self._graph.outermost}, named()
-        return tuple(value for value in found if is_own(value.file, reader, folders, namers.get(value.file, ())))
+        namers = named()
+        folders = {folder_of(entry) for entry in self._graph.outermost}
+        files = {value.file for value in found}
+        own = {file for file in files if is_own(file, reader, folders, namers.get(file, ()))}
+        return tuple(value for value in found if value.file in own)
 
     def find_module(self, module: str, importer: str) -> str | None:
         """The file of a module, both relative to the root."""

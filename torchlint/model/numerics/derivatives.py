@@ -9,7 +9,7 @@ import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.syntax.calls import keyword
-from torchlint.model.syntax.dotted import called_name, dotted_name
+from torchlint.model.syntax.dotted import called_name, dotted_name, last_part
 
 #: Losses that raise under CUDA autocast, for their input is a probability.
 _PROBABILITY_LOSSES = frozenset({"torch.nn.BCELoss", "torch.nn.functional.binary_cross_entropy"})
@@ -65,7 +65,15 @@ class Derivatives(ForestFact):
     def loses_on_probabilities(self) -> bool:
         """Whether a loss of the program raises under CUDA autocast: binary cross entropy on probabilities."""
         tree, name_of = self._tree, self._forest.name_of
-        nodes = (*tree.attributes, *(name for names in tree.names.values() for name in names))
+        words = {last_part(name) for name in _PROBABILITY_LOSSES}
+        aliases = {
+            name
+            for scope in tree.scopes.values()
+            for name, bound in scope.bindings.items()
+            if any(last_part(item.imported) in words for item in bound)
+        }
+        names = (name for text in words | aliases for name in tree.names.get(text, ()))
+        nodes = (*tree.attributes_named(*words), *names)
         return any(name_of(node) in _PROBABILITY_LOSSES for node in nodes)
 
     def differentiates(self, call: cst.Call) -> bool:

@@ -54,9 +54,7 @@ class Devices(ForestFact):
 
         The accelerator that `torch.accelerator` finds counts as one.
         """
-        if self.uses_accelerator or self._moves_to_index or self._moves_to_setting:
-            return True
-        if any(self._forest.calls(*knowledge.ON_CUDA)):
+        if self.uses_accelerator or any(self._forest.calls(*knowledge.ON_CUDA)):
             return True
         for string in self._forest.tree.strings:
             if "cuda" in string.value:
@@ -72,9 +70,10 @@ class Devices(ForestFact):
         for node in tree.attributes_named("set_device", "current_device"):
             if self._forest.name_of(node) in ("torch.cuda.set_device", "torch.cuda.current_device"):
                 return True
-        return any(part.value.startswith("cuda") for part in tree.of_kind(cst.FormattedStringText)) or any(
-            map(self._falls_back_to_cpu, tree.of_kind(cst.IfExp))
-        )
+        if any(part.value.startswith("cuda") for part in tree.of_kind(cst.FormattedStringText)):
+            return True
+        # These need values, so they come last.
+        return any(map(self._falls_back_to_cpu, tree.of_kind(cst.IfExp))) or self._moves_to_index or self._moves_to_setting
 
     def is_move_to_cuda(self, call: cst.Call) -> bool:
         """Whether a call such as ``x.to(device)`` or ``x.cuda()`` copies to a CUDA device.
