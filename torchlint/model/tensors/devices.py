@@ -72,8 +72,9 @@ class Devices(ForestFact):
                 return True
         if any(part.value.startswith("cuda") for part in tree.of_kind(cst.FormattedStringText)):
             return True
-        # These need values, so they come last.
-        return any(map(self._falls_back_to_cpu, tree.of_kind(cst.IfExp))) or self._moves_to_index or self._moves_to_setting
+        if any(map(self._falls_back_to_cpu, tree.of_kind(cst.IfExp))):
+            return True
+        return self._moves_to_index or self._moves_to_setting  # these take longest
 
     def is_move_to_cuda(self, call: cst.Call) -> bool:
         """Whether a call such as ``x.to(device)`` or ``x.cuda()`` copies to a CUDA device.
