@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
@@ -32,33 +34,35 @@ class HostTensors(ForestFact):
 
     def __init__(self, forest: Forest) -> None:
         self._forest = forest
-        self._on_host: CyclicMemo[cst.CSTNode, bool] = CyclicMemo(False)
+        self._on_host: CyclicMemo[cst.CSTNode, bool | None] = CyclicMemo(None)
 
     def is_on_host(self, node: cst.CSTNode | None) -> bool:
         """Whether a tensor is seen to be made on the host: the move copies it each time."""
-        return node is not None and self._on_host.get(node, self._is_seen_on_host)
+        return self._asked(node) is True
 
-    def _is_seen_on_host(self, node: cst.CSTNode) -> bool:
+    def _asked(self, node: cst.CSTNode | None) -> bool | None:
+        """Whether a tensor is seen to be on the host; None if it is computed from itself alone."""
+        return False if node is None else self._on_host.get(node, self._is_seen_on_host)
+
+    def _is_seen_on_host(self, node: cst.CSTNode) -> bool | None:
         if isinstance(node, cst.Name):
-            reached = self._forest.values.reaching.of(node)
-            return bool(reached) and all(self.is_bound_on_host(item) for item in reached)
+            return _every(map(self._is_bound, self._forest.values.reaching.of(node)))
         if isinstance(node, cst.Attribute) and node.attr.value in _FORMS and not is_attribute_of_self(node):
-            return self.is_on_host(node.value)
+            return self._asked(node.value)
         if isinstance(node, cst.Attribute):
             if members := self._forest.names.members(node):
-                return all(self.is_bound_on_host(item) for item in members)
+                return _every(map(self._is_bound, members))
             if is_attribute_of_self(node) and (held := self.held(node)):
-                return all(self.is_bound_on_host(item) for item in held)
-            stored = self._forest.values.stored(dotted_name(node) or "")
-            return bool(stored) and all(self.is_on_host(item) for item in stored)
+                return _every(map(self._is_bound, held))
+            return _every(map(self._asked, self._forest.values.stored(dotted_name(node) or "")))
         if isinstance(node, cst.Subscript):
-            return self.is_on_host(node.value)
+            return self._asked(node.value)
         if isinstance(node, (cst.List, cst.Tuple)):
             return self._are_on_host([item.value for item in node.elements])
         if isinstance(node, (cst.ListComp, cst.GeneratorExp)):
-            return self.is_on_host(node.elt)
+            return self._asked(node.elt)
         if isinstance(node, cst.UnaryOperation):
-            return self.is_on_host(node.expression)
+            return self._asked(node.expression)
         if isinstance(node, cst.BinaryOperation):
             return self._are_on_host([node.left, node.right])
         if isinstance(node, cst.Comparison):
@@ -75,24 +79,26 @@ class HostTensors(ForestFact):
 
     def is_bound_on_host(self, binding: Binding) -> bool:
         """Whether a name is given a tensor on the host, also as one of several: ``weights, places = tables(size)``."""
+        return self._is_bound(binding) is True
+
+    def _is_bound(self, binding: Binding) -> bool | None:
         if isinstance(binding.node, cst.Param):
             return self._is_passed_from_host(binding.node)
         if binding.kind is BindingKind.FOR:
             sources = [*iterables(self._forest.names, binding.value, binding.path)] if binding.value is not None else []
-            return len(sources) == 1 and not sources[0][1] and self.is_on_host(sources[0][0])
+            return len(sources) == 1 and not sources[0][1] and self._asked(sources[0][0])
         if isinstance(binding.node, cst.AugAssign):
-            return self.is_on_host(binding.node.target)  # a tensor is changed in place
+            return self._asked(binding.node.target)  # a tensor is changed in place
         if binding.kind not in (BindingKind.ASSIGN, BindingKind.ANNOTATION):
             return False
         if not binding.path:
-            return self.is_on_host(binding.value)
+            return self._asked(binding.value)
         if (given := unpacked(binding.value, binding.path)) is not None:
-            return self.is_on_host(given)
+            return self._asked(given)
         call = binding.value if isinstance(binding.value, cst.Call) else None
         if call is not None and self._forest.name_of(call.func) in _SEVERAL:
-            return self.is_on_host(call)
-        parts = [unpacked(item, binding.path) for item in self._returned_by(call)] if call is not None else []
-        return bool(parts) and all(self.is_on_host(part) for part in parts)
+            return self._asked(call)
+        return _every(self._asked(unpacked(item, binding.path)) for item in self._returned_by(call))
 
     def is_of_plain_object(self, node: cst.BaseExpression) -> bool:
         """Whether ``node`` is in a class that is not a network: a network moves its parameters."""
@@ -100,42 +106,43 @@ class HostTensors(ForestFact):
         definitions = self._forest.definitions
         return owner is not None and definitions.is_known_whole(owner) and not definitions.base_names(owner)
 
-    def _returned_by(self, call: cst.Call) -> list[cst.BaseExpression | None]:
+    def _returned_by(self, call: cst.Call | None) -> list[cst.BaseExpression | None]:
         """What the functions of the program that ``call`` may run return."""
-        called = self._forest.definitions.called(call, self._forest.values)
+        called = self._forest.definitions.called(call, self._forest.values) if call is not None else ()
         functions = [item for item in called if isinstance(item, cst.FunctionDef)]
         return [item for function in functions for item in self._forest.definitions.returns(function)]
 
-    def _are_on_host(self, nodes: list[cst.BaseExpression]) -> bool:
+    def _are_on_host(self, nodes: list[cst.BaseExpression]) -> bool | None:
         """Whether one of some operands is a tensor on the host, and no other is known to be a tensor elsewhere."""
-        others = [item for item in nodes if not self.is_on_host(item)]
-        elsewhere = any(self._forest.value(item).kind in (Kind.TENSOR, Kind.BATCH, Kind.MODULE) for item in others)
-        return len(others) < len(nodes) and not elsewhere
+        answers = [self._asked(item) for item in nodes]
+        others = [item for item, answer in zip(nodes, answers, strict=True) if answer is False]
+        if any(self._forest.value(item).kind in (Kind.TENSOR, Kind.BATCH, Kind.MODULE) for item in others):
+            return False
+        return _every(answer for answer in answers if answer is not False)
 
-    def _is_made_on_host(self, node: cst.Call) -> bool:
+    def _is_made_on_host(self, node: cst.Call) -> bool | None:
         name = self._forest.name_of(node.func)
         if any(item.star == "**" for item in node.args) or not self._is_host(keyword(node, "device")):
             return False
         given = [item.value for item in node.args if item.keyword is None]
         if name == "torch.autograd.Variable" or (name in PARAMETER and self.is_of_plain_object(node)):
-            return bool(given) and self.is_on_host(given[0])
+            return bool(given) and self._asked(given[0])
         if name is not None:
             if name in OF_EINOPS:
-                return bool(given) and self.is_on_host(given[0])
+                return bool(given) and self._asked(given[0])
             if not name.startswith("torch.") or name.count(".") != 1:
                 return False
             if name == "torch.load":
                 return named_device(self._forest.value(keyword(node, "map_location"))) is Device.CPU
             return name[6:] in _CREATING or self._are_on_host(given)
         if self._forest.definitions.called(node, self._forest.values):
-            returned = self._returned_by(node)
-            return bool(returned) and all(self.is_on_host(item) for item in returned)
+            return _every(map(self._asked, self._returned_by(node)))
         func = node.func
         if not isinstance(func, cst.Attribute):
             return False
         if func.attr.value == "cpu":
             return True
-        return not self._may_leave(node, func.attr.value) and self.is_on_host(func.value)
+        return not self._may_leave(node, func.attr.value) and self._asked(func.value)
 
     def _is_host(self, device: cst.BaseExpression | None) -> bool:
         """Whether a device that a function of torch is given is the host: none, the CPU, or that of such a tensor."""
@@ -149,8 +156,19 @@ class HostTensors(ForestFact):
             return False
         return method != "type_as" or len(call.args) != 1 or not self.is_on_host(call.args[0].value)
 
-    def _is_passed_from_host(self, param: cst.Param) -> bool:
+    def _is_passed_from_host(self, param: cst.Param) -> bool | None:
         """Whether all calls of a function pass a tensor on the host, or None."""
         given = [] if param.star else self._forest.passed_by_all(param)
-        tensors = [item for item in given if item is None or self._forest.value(item).kind is not Kind.NONE]
-        return bool(tensors) and all(item is not None and self.is_on_host(item) for item in tensors)
+        return _every(
+            self._asked(item) for item in given if item is None or self._forest.value(item).kind is not Kind.NONE
+        )
+
+
+def _every(answers: Iterable[bool | None]) -> bool | None:
+    """Whether there are answers and all are True, but for those that are None; None if all are."""
+    found: bool | None = False
+    for answer in answers:
+        if answer is False:
+            return False
+        found = found or answer
+    return found

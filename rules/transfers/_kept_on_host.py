@@ -51,7 +51,7 @@ class KeptOnHost:
         or numbers of one, or a variable of the file that is set once.
         """
         function = self._module.function_of(call)
-        if function is None or self.is_conditional(call, function) or self._is_assigned_to_object(call):
+        if function is None or self.is_conditional(call, function) or self._is_assigned_to_item(call):
             return None
         kept = self._kept(moved) or self._module.fact(Schedules).indexed(moved)
         if kept is None or not (
@@ -241,11 +241,11 @@ class KeptOnHost:
         """Whether a condition is the same for an object: on attributes that the constructor sets, or on the device."""
         return asks_for_device(self._module, test) or asks_for_attributes(self._module, test)
 
-    def _is_assigned_to_object(self, call: cst.Call) -> bool:
-        """``self.grid = self.grid.to(device)``: copied once."""
+    def _is_assigned_to_item(self, call: cst.Call) -> bool:
+        """``grids[device] = self.grid.to(device)``: copied once."""
         statement = self._tree.statement_of(call)
         return isinstance(statement, cst.Assign) and any(
-            isinstance(item.target, (cst.Attribute, cst.Subscript)) for item in statement.targets
+            isinstance(item.target, cst.Subscript) for item in statement.targets
         )
 
 

@@ -99,11 +99,9 @@ def _containing(sketch: Sketch, statement: ast.stmt) -> list[ast.stmt]:
 
 
 def _is_of_object(sketch: Sketch, statement: ast.stmt, moved: ast.expr) -> bool:
-    """Whether every call of a function moves a tensor that is kept, and does not keep the result."""
+    """Whether every call of a function moves a tensor that is kept, and does not put the result under a key."""
     function = sketch.function_of(statement)
-    kept = isinstance(statement, ast.Assign) and any(
-        isinstance(target, (ast.Attribute, ast.Subscript)) for target in statement.targets
-    )
+    kept = isinstance(statement, ast.Assign) and any(isinstance(item, ast.Subscript) for item in statement.targets)
     if function is None or kept:
         return False
     around = list(sketch.around(statement))
