@@ -12,6 +12,7 @@ from torchlint.model.semantics.iterables import iterables
 from torchlint.model.semantics.value import Device
 from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.dotted import called_name, dotted_name
+from torchlint.model.tensors.placement import Placement
 
 from ._row_fills import is_full
 from ._row_values import Level, RowValues, counter, flattened, may_be_channels
@@ -113,7 +114,8 @@ class RowWrites:
         """Whether a statement writes a row, or a part of it, that the loop counts.
 
         ``out[i] = f(x[i])``, ``out[start + i] = x[places[i]]``, ``out[i, labels[i]] = 1``,
-        ``mask[i, : lengths[i]] = value``, ``out[i] = row``; also sums by group, ``sums[labels[i]] += x[i]``.
+        ``mask[i, : lengths[i]] = value``, ``out[i] = row``; also sums by group, ``sums[labels[i]] += x[i]``, and a value
+        at places that a tensor names, ``mask[places[i]] = 1``, or a list, if ``mask`` is on the GPU.
         """
         base, indices = flattened(target)
         levels = [self._values.index_level(part, body.names) for part in indices]
@@ -128,7 +130,11 @@ class RowWrites:
             return True
         value = self._values.level(statement.value, body.names)
         if all(levels[place] is Level.ROW and isinstance(indices[place], cst.Index) for place in varying):
-            return _adds(statement) and not may_be_channels(before) and value in (Level.ROW, Level.FIXED)
+            is_free = _adds(statement) and value in (Level.ROW, Level.FIXED)
+            return (is_free or self._sets(statement, value)) and not may_be_channels(before)
+        if all(levels[place] in (Level.ROW, Level.OTHER) for place in varying) and self._sets(statement, value):
+            selected = all(_is_selected(indices[place]) for place in varying)
+            return selected and self._may_be_on_gpu(base) and not may_be_channels(before)
         if not others and _adds(statement) and value is Level.NUMBER:  # `places[:, i] += i * size`
             return self._counts(row.value, body)
         if may_be_channels(before) or not self._counts(row.value, body):
@@ -137,9 +143,20 @@ class RowWrites:
             is_filled = value is Level.FIXED or self._is_row_of_one_number(statement.value)
             return len(others) == 1 and (is_filled or self._copies_part(statement.value, target))
         if any(levels[place] is not Level.ROW and not self._is_one_item(indices[place]) for place in others):
-            if self._module.value(base).device is not Device.CUDA:  # there, an index of a list is slow, too
+            if not self._may_be_on_gpu(base):  # there, an index of a list is slow, too
                 return False
         return value is Level.ROW or (value is Level.FIXED and isinstance(statement, cst.Assign))
+
+    def _may_be_on_gpu(self, base: cst.BaseExpression) -> bool:
+        """Whether a tensor is on the GPU, or moved to a device that is not known: ``torch.zeros(n).to(self.device)``."""
+        device = self._module.value(base).device
+        moved = self._module.values.reaching.assigned(base) if device is None else None
+        is_moved = any(move.call is moved for move in self._module.fact(Placement).moves) if moved is not None else False
+        return device is Device.CUDA or is_moved
+
+    def _sets(self, statement: cst.Assign | cst.AugAssign, value: Level | None) -> bool:
+        """Whether a statement sets the same value at all places, be it several times: ``mask[places[i]] = 1``."""
+        return isinstance(statement, cst.Assign) and value is Level.FIXED
 
     def _scatters(self, call: cst.BaseExpression, body: _Body) -> bool:
         """``mask.scatter_(1, i + places, True)``, which may set an item several times, and ``sums.index_add_(...)``."""
@@ -208,6 +225,11 @@ class RowWrites:
 def _adds(statement: cst.Assign | cst.AugAssign) -> bool:
     """Whether a statement may write one place several times, in any order."""
     return isinstance(statement, cst.AugAssign) and isinstance(statement.operator, (cst.AddAssign, cst.SubtractAssign))
+
+
+def _is_selected(index: cst.BaseSlice) -> bool:
+    """``places[i]``, which may be an item of a list."""
+    return isinstance(index, cst.Index) and isinstance(index.value, cst.Subscript)
 
 
 def _target_of(statement: _Write) -> cst.BaseExpression:

@@ -9,7 +9,7 @@ import libcst as cst
 
 from torchlint.model.module import Module
 from torchlint.model.program.tensor_forms import TensorForms
-from torchlint.model.syntax.dotted import dotted_name
+from torchlint.model.syntax.dotted import called_name, dotted_name
 
 from ._row_fills import RowFills, is_row
 from ._row_iterations import RowIterations
@@ -209,14 +209,18 @@ class LoopsOverRows:
             if not isinstance(node, cst.Name) or node.value not in bound:
                 return False
             used.add(node.value)
-        return used == bound and self._iterates_over_elements(loop)
+        return used == bound and self._iterates_over_elements(loop, target)
 
-    def _iterates_over_elements(self, loop: cst.For) -> bool:
-        """Whether a loop iterates over tensors of one dimension, alone or in ``zip``."""
+    def _iterates_over_elements(self, loop: cst.For, target: cst.Subscript) -> bool:
+        """Whether a loop iterates over tensors of one dimension, alone or in ``zip``.
+
+        Also over ``labels.tolist()``, if it counts in a tensor.
+        """
         over = [loop.iter]
         if isinstance(loop.iter, cst.Call) and self._module.name_of(loop.iter.func) == "builtins.zip":
             over = [item.value for item in loop.iter.args]
-        return bool(over) and all(map(self._is_line, over))
+        in_tensor = self._values.is_tensor(target.value)
+        return bool(over) and all(self._is_line(item) or (in_tensor and _is_listed(item)) for item in over)
 
     def _is_line(self, node: cst.BaseExpression) -> bool:
         """``target.view(-1)``, ``preds.flatten()``: arrays have no ``view(-1)``."""
@@ -230,3 +234,8 @@ class LoopsOverRows:
         if method in _TENSOR_METHODS and not node.args:
             return self._is_line(node.func.value)
         return method in ("flatten", "reshape") and given in ([], ["-1"]) and self._values.is_tensor(node.func.value)
+
+
+def _is_listed(node: cst.BaseExpression) -> bool:
+    """``labels.tolist()``."""
+    return isinstance(node, cst.Call) and called_name(node) == "tolist" and not node.args
