@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import libcst as cst
 
 from torchlint.model.module import Module
+from torchlint.model.program.invariance import Invariance
 from torchlint.model.program.stores import Stores
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.binding_kinds import BindingKind
@@ -167,6 +168,8 @@ class Growing:
             if item.kind in (ConditionKind.HANDLER, ConditionKind.CASE):
                 return True
             if item.kind is ConditionKind.BRANCH and item.node is not first and item.test is not None:
+                if self._module.fact(Invariance).is_invariant(item.test, loop.node):
+                    continue  # `if args.attack == "pgd":`
                 text = self._module.code(item.test)
                 if "%" in text or "<" in text or (first is None and re.search(r"==", text)):
                     return True
