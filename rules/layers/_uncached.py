@@ -67,6 +67,7 @@ class GenerationLoops:
         if not isinstance(target, cst.Name) or not isinstance(parts, (cst.List, cst.Tuple)) or len(parts.elements) != 2:
             return None
         first, new = (item.value for item in parts.elements)
+        first = _all_of(first)
         dimension = self._dimension(cat)
         if not isinstance(first, cst.Name) or first.value != target.value or dimension not in ("0", "1", "-1"):
             return None
@@ -195,3 +196,10 @@ class GenerationLoops:
                         if item.value is not None and self._tree.within(item.value, loop.body):
                             waiting.append(item.value)
         return reached and (last or chosen if is_certain else last and chosen)
+
+
+def _all_of(node: cst.BaseExpression) -> cst.BaseExpression:
+    """``x`` of ``x[beams]``, the rows of a beam search, whose indices a variable contains."""
+    part = node.slice[0].slice if isinstance(node, cst.Subscript) and len(node.slice) == 1 else None
+    is_selected = isinstance(part, cst.Index) and isinstance(part.value, cst.Name)
+    return node.value if isinstance(node, cst.Subscript) and is_selected else node

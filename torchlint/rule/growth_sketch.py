@@ -36,6 +36,7 @@ def growths(sketch: Sketch) -> Iterator[Growth]:
 
 
 def _appends(sketch: Sketch, call: ast.Call, name: str) -> bool:
-    """Whether a call puts tensors behind what has a name."""
+    """Whether a call puts tensors behind what has a name, or behind rows of that: ``cat([x[beams], y])``."""
     parts = call.args[0].elts if call.args and isinstance(call.args[0], (ast.List, ast.Tuple)) else []
-    return len(parts) > 1 and dotted_name(parts[0]) == name and sketch.may_be(call.func, CATS)
+    first = parts[0].value if len(parts) > 1 and isinstance(parts[0], ast.Subscript) else next(iter(parts), None)
+    return len(parts) > 1 and dotted_name(first) == name and sketch.may_be(call.func, CATS)

@@ -10,9 +10,9 @@ from typing import NamedTuple
 from torchlint.rule.loop_words import indentation, loop_around
 from torchlint.source.lexemes import behind, closing_bracket, is_in_name
 
-#: `cat([x, ...` and `cat(tensors=(x, ...`: the first of several tensors
+#: `cat([x, ...`, `cat([x[beams], ...` and `cat(tensors=(x, ...`: the first of several tensors
 _CALLS = ("cat(", "concatenate(", "vstack(", "hstack(")
-_FIRST_OF_SEVERAL = re.compile(r"\s*(?:tensors\s*=\s*)?[\[(]\s*([\w.]+)\s*,\s*[^\s\])]")
+_FIRST_OF_SEVERAL = re.compile(r"\s*(?:tensors\s*=\s*)?[\[(]\s*([\w.]+)(?:\[[\w.]+\])?\s*,\s*[^\s\])]")
 _ASSIGNED = re.compile(r"\s*=(?!=)")
 _BEFORE = 200  #: characters between the target of an assignment and the call
 _NEAR = 160  #: characters before the call with a test of the first iteration
