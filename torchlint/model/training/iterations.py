@@ -55,7 +55,7 @@ _STARTS = re.compile(r"start|warm|begin|after|burn|delay|min_|ramp|skip", re.IGN
 _ABOVE = (cst.GreaterThan, cst.GreaterThanEqual)
 _BELOW = (cst.LessThan, cst.LessThanEqual)
 #: Calls that check the type of a value, which is the same at every iteration.
-_TYPE_QUESTIONS = frozenset({"isinstance", "hasattr", "callable", "is_tensor"})
+_TYPE_QUESTIONS = frozenset({"isinstance", "type", "hasattr", "callable", "is_tensor"})
 
 #: What decides whether the code in it runs.
 _DECIDING = frozenset(
