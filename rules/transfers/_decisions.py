@@ -27,8 +27,8 @@ _SIZED = frozenset(
     "topk kthvalue multinomial zeros ones empty arange linspace rand randn randint randperm eye new_zeros new_ones "
     "view reshape expand repeat tile split chunk narrow unfold pad interpolate".split()
 )
-#: What is between a number and the answer to a question about it, or a list of such numbers.
-_COMPARED = (cst.Comparison, cst.UnaryOperation, cst.Arg, cst.ListComp, cst.Element, cst.Tuple)
+#: What is between a number and one that is computed from it, the answer to a question, or a list of such numbers.
+_COMPARED = (cst.Comparison, cst.UnaryOperation, cst.BinaryOperation, cst.Arg, cst.ListComp, cst.Element, cst.Tuple)
 #: Functions that give one of the numbers that they are given.
 _CHOSEN = tuple(f"builtins.{name}" for name in ("int", "max", "min", "list", "sorted", "tuple"))
 #: How many names lie between a number and what it controls.
@@ -61,7 +61,11 @@ class Decisions:
             asked = self._asked(statement.target, statement, step)
             return any(self._module.fact(Iterations).at_every_iteration(use, step) for use in asked)
         bound = self._bound(call, statement) if isinstance(statement, cst.Assign) else []
-        names = [node for target in bound for node in self._tree.inside(target, cst.Name)]
+        names = [
+            node
+            for target in bound
+            for node in self._tree.inside(target.value if isinstance(target, cst.Subscript) else target, cst.Name)
+        ]
         asked = [use for name in names for use in self._asked(name, statement, step)]
         return bool(asked) and not (self._is_of_row(tensor, step) and all(map(self._selects_row, asked)))
 
@@ -123,11 +127,12 @@ class Decisions:
     def _asked(
         self, target: cst.BaseExpression, statement: cst.CSTNode, step: cst.CSTNode, depth: int = _DEPTH
     ) -> list[cst.Name]:
-        """The uses in ``step`` of the name that ``statement`` binds, if they control the program."""
+        """The uses in ``step`` of the name that ``statement`` binds or puts an item in, if they control the program."""
         home = self._module.names.home_of(target) if isinstance(target, cst.Name) else None
         if home is None or not isinstance(target, cst.Name):
             return []
         bound = [item for item in home.bindings[target.value] if item.node is statement]
+        bound = bound or self._module.values.reaching.of(target)  # `sizes[dim] = x.max().item() + 1`
         uses = (use for item in bound for use in self._module.values.reaching.uses_of(item, home))
         return [use for use in uses if self._decides(use, statement, step, depth)]
 
