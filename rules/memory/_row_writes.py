@@ -114,8 +114,8 @@ class RowWrites:
         """Whether a statement writes a row, or a part of it, that the loop counts.
 
         ``out[i] = f(x[i])``, ``out[start + i] = x[places[i]]``, ``out[i, labels[i]] = 1``,
-        ``mask[i, : lengths[i]] = value``, ``out[i] = row``; also sums by group, ``sums[labels[i]] += x[i]``, and a value
-        at places that a tensor names, ``mask[places[i]] = 1``, or a list, if ``mask`` is on the GPU.
+        ``mask[i, : lengths[i]] = value``, ``out[i] = row``; also sums by group, ``sums[labels[i]] += x[i]``, and one
+        value at places that a tensor names, ``mask[places[i]] = 1``, or a list, if ``mask`` is on the GPU.
         """
         base, indices = flattened(target)
         levels = [self._values.index_level(part, body.names) for part in indices]
@@ -148,11 +148,11 @@ class RowWrites:
         return value is Level.ROW or (value is Level.FIXED and isinstance(statement, cst.Assign))
 
     def _may_be_on_gpu(self, base: cst.BaseExpression) -> bool:
-        """Whether a tensor is on the GPU, or moved to a device that is not known: ``torch.zeros(n).to(self.device)``."""
+        """Whether a tensor is on the GPU, or moved to an unknown device: ``torch.zeros(n).to(self.device)``."""
         device = self._module.value(base).device
-        moved = self._module.values.reaching.assigned(base) if device is None else None
-        is_moved = any(move.call is moved for move in self._module.fact(Placement).moves) if moved is not None else False
-        return device is Device.CUDA or is_moved
+        made = self._module.values.reaching.assigned(base) if device is None else None
+        moves = self._module.fact(Placement).moves if made is not None else ()
+        return device is Device.CUDA or any(move.call is made for move in moves)
 
     def _sets(self, statement: cst.Assign | cst.AugAssign, value: Level | None) -> bool:
         """Whether a statement sets the same value at all places, be it several times: ``mask[places[i]] = 1``."""

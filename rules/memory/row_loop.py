@@ -34,8 +34,8 @@ class RowLoop(Rule):
     - `out[i].index_add_(0, index[i], source[i])`, and `scatter_` and the like;
     - `matrix[t, p] += 1` over the elements of one tensor or of several (`zip(targets.view(-1), guesses.view(-1))`),
       also over `labels.tolist()` if `matrix` is a tensor;
-    - `mask[places[i]] = 1` and `matrix[edges[i, 0], edges[i, 1]] = 1`, the same value at all places that a tensor names,
-      or a list if what is written is on the GPU;
+    - `mask[places[i]] = 1` and `matrix[edges[i, 0], edges[i, 1]] = 1`, the same value at all places that a tensor
+      names, or a list if what is written is on the GPU;
     - `sums[labels[i]] += x[i]`, which adds each row to the one that a tensor names;
     - `places[:, i] += i * size`, which shifts each row or column by a multiple of its number;
     - `keep[i] = labels[i] in ids`, whether each element of a tensor is one of the same numbers;
