@@ -27,7 +27,7 @@ class MissingNoGrad(Rule):
     Flags the first forward pass of inference code that records gradients. Inference means that
 
     - the network is in evaluation mode there (networks of transformers and diffusers are after `from_pretrained`, and
-      so is `lpips.LPIPS`), or
+      so is `lpips.LPIPS`, and what calls `self.eval()` in its constructor), or
     - a function or loop only evaluates, by its name, its data or the name of a script that trains nothing, or
     - the output is only used after it is detached, by the function or by all of its callers, also in a training step
       (`target_network(x).detach()`), in a network that runs another one, also by a method

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable
 from functools import cached_property
 
 import libcst as cst
@@ -15,6 +17,15 @@ from torchlint.model.syntax.conditions import branches
 _FLAGS = "absl.flags.FLAGS"
 #: The maximum number of callers that a dictionary of options is followed through.
 _DEPTH = 4
+#: Comparisons of two constants ...
+_EQUALITIES: dict[type[cst.BaseCompOp], Callable[..., bool]] = {cst.Equal: operator.eq, cst.NotEqual: operator.ne}
+#: ... and of two numbers.
+_COMPARES = _EQUALITIES | {
+    cst.LessThan: operator.lt,
+    cst.LessThanEqual: operator.le,
+    cst.GreaterThan: operator.gt,
+    cst.GreaterThanEqual: operator.ge,
+}
 
 
 class Options(ForestFact):
@@ -46,9 +57,8 @@ class Options(ForestFact):
         return name is not None and self._parsers.are_off(name, node)
 
     def leave_out(self, node: cst.CSTNode) -> bool:
-        """Whether ``node`` is under ``if args.gpu:``, where ``args.gpu`` is off by default."""
-        guards = (item.guard for item in branches(self._forest.tree, node))
-        return any(guard is not None and self.is_off(guard.test) for guard in guards)
+        """Whether ``node`` is under ``if args.gpu:`` or ``if args.frozen > 0:``, which is false by default."""
+        return any(self._holds(item.test) is item.is_else for item in branches(self._forest.tree, node))
 
     def prefer(self, other: cst.CSTNode, node: cst.CSTNode) -> bool:
         """Whether a run without arguments takes the branch with ``other``, and not that with ``node``.
@@ -68,10 +78,14 @@ class Options(ForestFact):
             return None if holds is None else not holds
         if isinstance(test, cst.Comparison) and len(test.comparisons) == 1:
             compared = test.comparisons[0]
-            default, other = self._constant(self.default(test.left)), self._constant(compared.comparator)
-            if default is None or other is None or not isinstance(compared.operator, (cst.Equal, cst.NotEqual)):
+            other, compares = self._constant(compared.comparator), _COMPARES.get(type(compared.operator))
+            defaults = [self._constant(item) for item in self.defaults(test.left)]
+            if compares is None or other is None or None in defaults:
                 return None
-            return (default == other) is isinstance(compared.operator, cst.Equal)
+            if type(compared.operator) not in _EQUALITIES and not all(map(_is_number, (other, *defaults))):
+                return None
+            found = {compares(default, other) for default in defaults}
+            return found.pop() if len(found) == 1 else None
         if not isinstance(test, (cst.Attribute, cst.Subscript)):
             return None
         default = self._constant(self.default(test))
@@ -145,3 +159,7 @@ class Options(ForestFact):
             elif isinstance(binding.value, cst.Call) and self._are_options(binding.value, depth):
                 return True
         return False
+
+
+def _is_number(constant: object) -> bool:
+    return isinstance(constant, (int, float)) and not isinstance(constant, bool)

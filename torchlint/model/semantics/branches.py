@@ -120,6 +120,12 @@ class Branches:
             return False
         return not self._may_reach(self._around(node, function), call, function)
 
+    def includes(self, call: cst.Call, function: cst.FunctionDef, node: cst.CSTNode) -> bool:
+        """Whether ``node`` of ``function`` is under no condition but those that the arguments of ``call`` make true."""
+        if any(item.star for item in call.args) or not self._is_sure(node, function):
+            return False
+        return all(self._truth(test, call, function) is holds for test, holds in self._around(node, function))
+
     def bound_by(self, made: Collection[cst.CSTNode], owner: cst.CSTNode, bindings: list[Binding]) -> Bound | None:
         """Those of the bindings of an attribute that may count for objects of ``owner``; None if all of them may.
 

@@ -14,6 +14,8 @@ from torchlint.model.syntax.tree import Tree
 
 #: An item that is stored at more places than this is unknown.
 _MAX_STORES = 16
+#: Methods that put items into a dict.
+_FILLING = frozenset({"update", "setdefault"})
 #: The keys of an item in a dict of dicts, outermost first: literals, None for anything else.
 _Keys = tuple[str | None, ...]
 
@@ -32,7 +34,28 @@ class Items:
 
     def of(self, node: cst.Subscript) -> list[cst.BaseExpression]:
         """What is stored as the item ``node``; of an item whose key is not a literal, what is stored under any key."""
-        container, keys = _unrolled(node)
+        return self._found(*_unrolled(node))
+
+    def all_of(self, container: cst.BaseExpression) -> list[cst.BaseExpression]:
+        """What is stored in a dict under any key; nothing if that is unknown."""
+        outer, keys = _unrolled(container)
+        return self._found(outer, (*keys, None)) if self._is_filled_in_sight(outer) else []
+
+    def _is_filled_in_sight(self, container: cst.BaseExpression) -> bool:
+        """Whether a name only refers to a dict that is written out, and only ``nets[key] = net`` puts items into it."""
+        variable = self._names.defined(container)
+        if variable is None or not isinstance(container, cst.Name):
+            return False
+        scope, name = variable
+        if not all(isinstance(item.value, cst.Dict) and not item.path for item in scope.bindings.get(name, ())):
+            return False
+        parents = map(self._tree.parent, self._names.uses_anywhere(variable))
+        return not any(
+            isinstance(parent, cst.Arg) or (isinstance(parent, cst.Attribute) and parent.attr.value in _FILLING)
+            for parent in parents
+        )
+
+    def _found(self, container: cst.BaseExpression, keys: _Keys) -> list[cst.BaseExpression]:
         variable = self._names.defined(container)
         if variable is None:
             return []

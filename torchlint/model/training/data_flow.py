@@ -219,9 +219,19 @@ class DataFlow(ForestFact):
                 if function is not None:
                     for given in self._passed(function, binding.node):
                         yield given, True
-        for filled, home in self._fillings.get(node.value, ()):
-            if self._names.scope_with(node.value, home) is scope:
-                yield filled, outward
+        for filled, container in self._fillings.get(node.value, ()):
+            if self._names.scope_with(node.value, self._tree.scope_of(container)) is scope:
+                if self._may_be_same(container, node, scope):
+                    yield filled, outward
+
+    def _may_be_same(self, container: cst.CSTNode, node: cst.Name, scope: Scope) -> bool:
+        """Whether a name may be what is filled under it: not where each is a list that another branch makes."""
+        if len(scope.bindings.get(node.value, ())) < 2 or not isinstance(container, cst.Name):
+            return True
+        if self._tree.function_of(container) is not self._tree.function_of(node):
+            return True
+        filled, read = self._values.reaching.of(container), self._values.reaching.of(node)
+        return not filled or not read or any(binding in read for binding in filled)
 
     def _passed(self, function: cst.FunctionDef, param: cst.Param) -> Iterator[Item]:
         """What the callers of a function pass for a parameter, also in ``*items``."""
@@ -277,20 +287,21 @@ class DataFlow(ForestFact):
         return found
 
     @cached_property
-    def _fillings(self) -> dict[str, list[tuple[cst.BaseExpression, Scope]]]:
-        """What is put into containers, or containers in these: ``losses.append(x)``, ``losses["a"]["b"] = x``."""
-        found: dict[str, list[tuple[cst.BaseExpression, Scope]]] = {}
+    def _fillings(self) -> dict[str, list[tuple[cst.BaseExpression, cst.BaseExpression]]]:
+        """What is put into containers, each with its container: ``losses.append(x)``, ``losses["a"]["b"] = x``."""
+        found: dict[str, list[tuple[cst.BaseExpression, cst.BaseExpression]]] = {}
         for call in self._tree.calls_named(*_FILLING):
             if isinstance(call.func, cst.Attribute) and call.args and not self._is_of_meter(call):
-                text = dotted_name(_outermost(call.func.value))
+                container = _outermost(call.func.value)
+                text = dotted_name(container)
                 if text is not None:
-                    items = found.setdefault(text, [])
-                    items.extend((argument.value, self._tree.scope_of(call)) for argument in call.args)
-        for target, value, statement in self._tree.stores:
+                    found.setdefault(text, []).extend((argument.value, container) for argument in call.args)
+        for target, value, _ in self._tree.stores:
             if isinstance(target, cst.Subscript) and value is not None:
-                text = dotted_name(_outermost(target))
+                container = _outermost(target)
+                text = dotted_name(container)
                 if text is not None:
-                    found.setdefault(text, []).append((value, self._tree.scope_of(statement)))
+                    found.setdefault(text, []).append((value, container))
         return found
 
     def _is_of_meter(self, call: cst.Call) -> bool:

@@ -81,8 +81,8 @@ class DiscardedGraphs:
     def _runs_network(self, call: cst.Call, home: cst.FunctionDef) -> bool:
         """Whether ``call`` runs a network, or a method of the object that does: ``self.value(state)``.
 
-        In an object that does not train itself, only `forward` counts, the method may keep nothing else, and the output
-        must be detached.
+        In an object that does not train itself, only `forward` counts and methods that only training code calls, the
+        method may keep nothing else, and the output must be detached.
         """
         networks, gradients = self._module.fact(Networks), self._module.fact(Gradients)
         if networks.runs_network(call):
@@ -94,9 +94,14 @@ class DiscardedGraphs:
             return False  # as MAML does
         if gradients.backwards and gradients.trains(home):
             return True
-        if home.name.value != "forward":
+        if home.name.value != "forward" and not self._is_called_in_training(home):
             return False  # it may be chosen by its name, as for beam search, where gradients are off
         return self._uses.only_leaves_graph(call, home) and not any(map(self._uses.keeps, methods))
+
+    def _is_called_in_training(self, method: cst.FunctionDef) -> bool:
+        """Whether all calls of a method are seen, in functions that train."""
+        callers = self._module.callers(method)
+        return callers.complete and bool(callers.calls) and all(map(self.trains_around, callers.calls))
 
     def _is_for_guarded_call(self, call: cst.Call, home: cst.FunctionDef) -> bool:
         """Whether ``call`` may only be for calls of ``home`` that disable gradients: it is under ``if mode == "dev":``.

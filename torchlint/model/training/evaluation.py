@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
@@ -9,7 +11,7 @@ from torchlint.model.semantics import knowledge
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.syntax.calls import keyword
 from torchlint.model.syntax.conditions import ConditionKind, conditions
-from torchlint.model.syntax.dotted import PARTS_AND_RESULTS, dotted_name, prefixes
+from torchlint.model.syntax.dotted import PARTS_AND_RESULTS, dotted_name, last_name, prefixes
 from torchlint.model.syntax.parameters import parameters_of
 from torchlint.model.syntax.scopes import unpacked
 from torchlint.model.training.mode_switches import ModeSwitch, ModeSwitches, same_object
@@ -17,6 +19,8 @@ from torchlint.model.training.network_origins import NetworkOrigins
 
 #: Methods of a network that give it back in the mode it was in (or in training mode).
 KEEPING_MODE = frozenset("to cuda cpu float half double bfloat16 train requires_grad_ apply share_memory xpu".split())
+#: The names of networks of libraries that only measure; programs contain copies of them.
+_METRICS = frozenset(name.rpartition(".")[2] for name in knowledge.METRIC_NETWORKS)
 #: How many expressions a network that measures is followed through.
 _METRIC_DEPTH = 4
 
@@ -31,7 +35,9 @@ class Evaluation(ForestFact):
         self._values = forest.values
         self._switches = forest.fact(ModeSwitches)
         self._origins = forest.fact(NetworkOrigins)
-        self._imports_metrics = any(forest.imports(name.partition(".")[0]) for name in knowledge.METRIC_NETWORKS)
+        roots = {name.partition(".")[0] for name in knowledge.METRIC_NETWORKS}
+        copies = (item for item in forest.tree.classes if item.name.value in _METRICS)
+        self._has_metrics = any(map(forest.imports, roots)) or any(copies)
 
     def of(self, at: cst.CSTNode, model: cst.BaseExpression | None, depth: int = 4) -> cst.CSTNode | None:
         """The ``eval()`` that is in force at ``at`` for ``model``, or for the networks there; None if there is none.
@@ -53,9 +59,9 @@ class Evaluation(ForestFact):
         near = self._switches.last_before(at)
         if near is not None and near.evaluation and (text is None or near.target != "self"):
             return near.call
-        for switch in self._switches.all if text else ():
-            if switch.evaluation and self._is_permanent(switch, text or "", function):
-                return switch.call
+        permanent = self._permanent(text, function) if text else None
+        if permanent is not None:
+            return permanent
         outer = self._tree.function_of(function)
         if outer is not None:
             found = self.of(function, model, depth - 1)
@@ -64,8 +70,8 @@ class Evaluation(ForestFact):
         return self._evaluated_by_callers(function, model, depth)
 
     def metrics_in(self, root: cst.CSTNode) -> list[cst.Call]:
-        """The calls in a file of networks of libraries that only measure: ``lpips_fn(image, target)``."""
-        calls = self._tree.calls_in(root) if self._imports_metrics else ()
+        """The calls in a file of networks that only measure: ``lpips_fn(image, target)``."""
+        calls = self._tree.calls_in(root) if self._has_metrics else ()
         return [call for call in calls if len(call.args) > 1 and self._runs_metric(call)]
 
     def _runs_metric(self, call: cst.Call) -> bool:
@@ -79,8 +85,10 @@ class Evaluation(ForestFact):
 
     def _makes_metric(self, node: cst.CSTNode) -> bool:
         """``lpips.LPIPS(net="vgg")``; not without its layers that could be trained, or in training mode."""
-        if not isinstance(node, cst.Call) or self._names.resolve(node.func) not in knowledge.METRIC_NETWORKS:
+        if not isinstance(node, cst.Call):
             return False
+        if self._names.resolve(node.func) not in knowledge.METRIC_NETWORKS:  # maybe a copy in the program
+            return last_name(node.func) in _METRICS and self._own_switch(node) is not None
         options = (keyword(node, name) for name in ("lpips", "eval_mode"))
         return all(option is None or dotted_name(option) == "True" for option in options)
 
@@ -132,8 +140,16 @@ class Evaluation(ForestFact):
         owner = dotted_name(func.value)
         if owner is None or self._values.of(func.value).kind is Kind.MODULE:
             return None
-        switch = self._switches.last_before(call, owner + text.removeprefix("self"))
+        network, function = owner + text.removeprefix("self"), self._tree.function_of(call)
+        switch = self._switches.last_before(call, network)
+        if switch is None and isinstance(function, cst.FunctionDef):
+            return self._permanent(network, function)
         return switch.call if switch is not None and switch.evaluation else None
+
+    def _permanent(self, text: str, function: cst.FunctionDef) -> cst.CSTNode | None:
+        """The ``eval()`` in the constructor or at module level of a network that ``function`` calls ``text``."""
+        switches = (item for item in self._switches.all if item.evaluation)
+        return next((item.call for item in switches if self._is_permanent(item, text, function)), None)
 
     def _parameter(self, function: cst.FunctionDef, model: cst.BaseExpression | None) -> cst.Param | None:
         if not isinstance(model, cst.Name):
@@ -150,6 +166,9 @@ class Evaluation(ForestFact):
         if isinstance(node, cst.Call):
             if self._makes_metric(node):
                 return node
+            own = self._own_switch(node)
+            if own is not None:
+                return own
             if isinstance(node.func, cst.Attribute):
                 if node.func.attr.value == "eval" and not node.args:
                     return node
@@ -175,6 +194,30 @@ class Evaluation(ForestFact):
                 return self._evaluated(node.value, (), depth - 1)  # a part of a network
             return made[0] if made and None not in made else None
         return None
+
+    def _own_switch(self, made: cst.Call) -> cst.Call | None:
+        """The ``self.eval()`` in the constructor of the network that a call makes; not of a part of another network."""
+        named = self._definitions.named(made.func) if self._last_in_constructor else []
+        if len(named) != 1 or not isinstance(named[0], cst.ClassDef):
+            return None
+        if self._values.instance(named[0]).kind is not Kind.MODULE:
+            return None
+        init = self._definitions.method(named[0], "__init__")
+        last = self._last_in_constructor.get(init) if init is not None else None
+        if last is None or init is None or not self._values.branches.includes(made, init, last.call):
+            return None
+        owner = self._tree.class_of(self._tree.function_of(made) or made)
+        return last.call if owner is None or self._values.instance(owner).kind is not Kind.MODULE else None
+
+    @cached_property
+    def _last_in_constructor(self) -> dict[cst.CSTNode, ModeSwitch]:
+        """By constructor the ``self.eval()`` in it, if it is the last switch of the object there."""
+        found = {self._tree.function_of(item.call): item for item in self._switches.all if item.target == "self"}
+        return {
+            home: item
+            for home, item in found.items()
+            if item.evaluation and isinstance(home, cst.FunctionDef) and home.name.value == "__init__"
+        }
 
     def _is_given_in_evaluation(self, call: cst.Call) -> bool:
         """Whether a library makes a network in evaluation mode: ``AutoModel.from_pretrained(name)``; no pipeline."""

@@ -1,10 +1,11 @@
-"""Where the network behind a name, an attribute of ``self`` or an item of a dict may come from."""
+"""Where the network behind a name, an attribute of ``self``, an item of a dict or a loop variable may come from."""
 
 from __future__ import annotations
 
 import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
+from torchlint.model.semantics.iterables import iterables
 from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.dotted import dotted_name
 from torchlint.model.syntax.literals import is_none
@@ -52,6 +53,23 @@ class NetworkOrigins(ForestFact):
                 if is_none(binding.value):
                     continue
                 found.append((binding.value, (*binding.path, *path)))
+            elif binding.kind is BindingKind.FOR and binding.value is not None:
+                listed = iterables(self._names, binding.value, (*binding.path, *path))
+                found.extend(item for over, part in listed for item in self._listed(over, part))
             else:
                 found.append((None, ()))
         return found
+
+    def _listed(
+        self, over: cst.BaseExpression, path: tuple[int, ...]
+    ) -> list[tuple[cst.BaseExpression | None, tuple[int, ...]]]:
+        """What a loop takes from a list that is written out, or from a dict: ``for name, net in networks.items():``."""
+        items: list[cst.BaseExpression] = []
+        if isinstance(over, (cst.List, cst.Tuple)):
+            items = [item.value for item in over.elements if isinstance(item, cst.Element)]
+            items = items if len(items) == len(over.elements) else []
+        elif isinstance(over, cst.Call) and isinstance(over.func, cst.Attribute) and not over.args:
+            if over.func.attr.value == "values" or (over.func.attr.value == "items" and path[:1] == (1,)):
+                items = self._definitions.items.all_of(over.func.value)
+                path = path[1:] if over.func.attr.value == "items" else path
+        return [(item, path) for item in items] or [(None, ())]

@@ -248,7 +248,8 @@ class OutputUses:
         returned += module.definitions.yields(function)
         if not any(self._module.fact(Outputs).carries(item, {call}, DETACHING) for item in returned):
             return True
-        callers = module.callers(function).calls
+        calls = (call for call in module.callers(function).calls if module.function_of(call) is not function)
+        callers = list(calls)  # what a recursive call returns goes to them as well
         return bool(callers) and depth > 0 and all(self._is_consumed_at(caller, depth - 1) for caller in callers)
 
     def _is_consumed_at(self, call: cst.Call, depth: int) -> bool:
