@@ -38,9 +38,9 @@ class ParameterLoopEma(Rule):
     sight may run it: nothing is seen to call it, or a method such as `update_teacher` that nothing is seen to call.
     Target networks of reinforcement learning and momentum encoders are such averages as well.
 
-    Not reported: averages that are updated less often than at every second step by default, such as those in a
-    constructor or behind the loop of an epoch, optimizers, loops that copy parameters, and loops that run where
-    `torch._foreach_lerp_` is missing.
+    Not reported: averages that are updated less often than at every second step of the optimizer by default, such as
+    those in a constructor or behind the loop of an epoch, optimizers, loops that copy parameters, and loops that run
+    where `torch._foreach_lerp_` is missing.
 
     ## Why it is slow
     Each parameter takes one to four kernels of a few microseconds. A network has hundreds of parameters, so that the

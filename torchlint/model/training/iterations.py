@@ -26,7 +26,7 @@ from torchlint.model.training.emptiness import has_work
 from torchlint.model.training.gradients import Gradients
 from torchlint.model.training.intervals import PROCESSES, Intervals
 from torchlint.model.training.latches import is_latched, is_latched_exit
-from torchlint.model.training.loops import Loops, gives_batches, is_backward
+from torchlint.model.training.loops import Loops, gives_batches, is_backward, is_step
 
 #: Names in a condition that is true at some steps only, or that is enabled for inspection.
 _RARE = re.compile(
@@ -229,8 +229,8 @@ class Iterations(ForestFact):
         return isinstance(self._tree.parent(name), cst.Attribute) and self._forest.name_of(name) is not None
 
     def _trains_or_asks_for_process(self, branch: cst.If | cst.IfExp, part: cst.CSTNode, step: cst.CSTNode) -> bool:
-        """Whether ``part`` of ``branch`` runs a backward pass, or the condition depends only on the process."""
-        if any(is_backward(call) for call in self._tree.calls_in(part)):
+        """Whether ``part`` of ``branch`` trains, maybe with gradients of several steps, or only the process matters."""
+        if any(is_backward(call) or is_step(call) for call in self._tree.calls_in(part)):
             return True
         nodes = [node for node in self._tree.nodes_in(branch.test) if isinstance(node, (cst.Name, cst.Attribute))]
         words = [node.value if isinstance(node, cst.Name) else node.attr.value for node in nodes]
