@@ -38,6 +38,7 @@ for x, y in loader:
 """
 MODULE = "import losses\n\nlosses.Used\n"
 PICKED = "import losses\n\n\ndef build(name):\n    return getattr(losses, name)()\n"
+TABLE = "import losses\n\nkinds = {'plain': losses}\n"
 UNCALLED = "from losses import Masked\n\n\ndef build():\n    return Masked()\n"
 TRIED = """\
 try:
@@ -78,6 +79,10 @@ def _codes(folder: Path, decorator: str = "", imported: str = "Used", **others: 
         ({"extra": "from losses import Used as Masked\n\nprint(Masked())\n"}, "Used"),
         ({"extra": "from other import Masked\n\nprint(Masked())\n", "other": "class Masked:\n    pass\n"}, "Used"),
         ({"extra": "print(data.Masked())\n"}, "Used"),
+        ({"extra": "print(kinds[name].Masked())\n"}, "Used"),
+        ({"extra": MODULE, "other": "print(kinds[name].Masked())\n"}, "Used"),
+        ({"extra": TABLE, "other": "print(kinds[name].other)\n"}, "Used"),
+        ({"extra": TABLE.replace("losses}", "main}"), "other": "print(kinds[name].Masked())\n"}, "Used"),
         ({"extra": f"print(data.Masked(), '{'a' * 300_000} {'a.' * 300_000}')\n"}, "Used"),
     ],
 )
@@ -105,6 +110,9 @@ def test_what_nothing_uses_is_not_reported(tmp_path: Path, others: dict[str, str
         ({"extra": "from other import Masked\n\nprint(Masked())\n", "other": "from losses import Masked\n"}, "Used"),
         ({"extra": "import other\n\nprint(other.Masked())\n", "other": "from losses import Masked\n"}, "Used"),
         ({"extra": TRIED}, "Used"),
+        ({"extra": TABLE, "other": "print(kinds[name].Masked())\n"}, "Used"),
+        ({"extra": TABLE, "other": "def build(kind):\n    return kind.Masked()\n\n\nprint(build(kind))\n"}, "Used"),
+        ({"pack/extra": TABLE.replace("import", "from .. import"), "other": "print(kind.Masked())\n"}, "Used"),
     ],
 )
 def test_what_may_be_used_is_reported(tmp_path: Path, others: dict[str, str], imported: str) -> None:

@@ -55,6 +55,8 @@ class Uses:
         self._project = project
         #: by question the files by which something may use it; None if nothing does
         self._witnesses: dict[tuple[str, str], frozenset[str] | None] = {}
+        #: by file one that uses its module as a value; None if there is none
+        self._keepers: dict[str, str | None] = {}
 
     def has(self, file: str, name: str) -> bool:
         """Whether something may use the function or class called ``name`` of a file, relative to the root.
@@ -113,6 +115,7 @@ class Uses:
             for other in (home, *sorted(takers - {home}), *sorted(self._files - takers - {home})):
                 for definition in self._mentioning(other, home, wanted):
                     longer = path | {other} | self._sources(other, wanted)
+                    longer |= frozenset(filter(None, [self._keepers.get(home)]))
                     if not definition:
                         return longer
                     if (other, definition) not in reached:
@@ -178,7 +181,30 @@ class Uses:
             return True
         chains = (_DOT.split(chain) for chain in _CHAIN.findall(code))
         roots = (first for first, *others in chains if name in others)
-        return not {item.bound for item in facts.imports}.isdisjoint(roots)
+        if not {item.bound for item in facts.imports}.isdisjoint(roots):
+            return True
+        return re.search(rf"\.\s*{re.escape(name)}\b", code) is not None and self._keeper(home) is not None
+
+    def _keeper(self, home: str) -> str | None:
+        """A file that uses the module of ``home`` as a value, as in a table: ``models = {"small": small}``."""
+        if home not in self._keepers:
+            takers = sorted(other for other, taken in self._project.taken(home).items() if "" in taken)
+            self._keepers[home] = next((other for other in takers if self._keeps(other, home)), None)
+        return self._keepers[home]
+
+    def _keeps(self, file: str, home: str) -> bool:
+        """Whether a file that imports the module of ``home`` names it other than to take something from it."""
+        imports = self._project.facts_of(file).imports
+        return any(
+            re.search(rf"(?<![\w.]){re.escape(name)}\b(?!\s*[.=])", code) is not None
+            for name in {item.bound for item in imports if self._is_module(file, item, home)}
+            for code in self._naming(file, name)
+        )
+
+    def _is_module(self, file: str, item: Import, home: str) -> bool:
+        """Whether an import of a file binds the module of ``home``."""
+        below = item.name and (item.module if item.module.endswith(".") else f"{item.module}.")
+        return self._project.find_module(f"{below}{item.name}" if below else item.module, file) == home
 
     def _sources(self, file: str, name: str) -> frozenset[str]:
         """The files that a file imports a name from."""
