@@ -20,8 +20,8 @@ from torchlint.source.lexemes import comments_in
 
 from ._tensor_targets import TensorTargets
 
-#: The maximum number of names that the type of a tensor is followed through.
-_DEPTH = 2
+#: The maximum number of names and parameters that the type of a tensor is followed through.
+_DEPTH = 4
 
 
 class IndirectMoves(ForestFact):

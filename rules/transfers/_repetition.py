@@ -45,6 +45,8 @@ def is_kept(module: Module, call: cst.Call) -> bool:
     function = module.function_of(call)
     if function is None:
         return module.fact(Purposes).runs_once(call)
+    if _runs_later(module, call, function):
+        return False
     if module.fact(Purposes).is_constructor(function):
         return not is_of_step(module, function)
     if (
@@ -56,6 +58,18 @@ def is_kept(module: Module, call: cst.Call) -> bool:
     if keeps_result(module, function) or _sets_up_once(module, function):
         return True
     return _is_cached(module, call, function) or _sets_up_global(module, function)
+
+
+def _runs_later(module: Module, call: cst.Call, function: cst.FunctionDef) -> bool:
+    """Whether ``call`` is in a lambda that a function returns or an attribute keeps: ``self.noise = lambda n: ...``."""
+    return any(
+        isinstance(child, cst.Lambda)
+        and (
+            isinstance(above, cst.Return)
+            or (isinstance(above, cst.Assign) and isinstance(above.targets[0].target, cst.Attribute))
+        )
+        for above, child in climb(module.tree, call, function)
+    )
 
 
 def _is_called_for_setup(module: Module, function: cst.FunctionDef) -> bool:
@@ -97,6 +111,9 @@ def _sets_up_once(module: Module, function: cst.FunctionDef) -> bool:
         small = last.body[-1] if isinstance(last, cst.SimpleStatementLine) else last
         if not isinstance(small, cst.Return) or small.value is not None:
             return False
+        computed = module.tree.inside(guard.test, cst.BinaryOperation)
+        if any(isinstance(part.operator, cst.Modulo) for part in computed):
+            return False  # it runs again: `if step % every != 0 or self.last == step: return`
         asked = module.code(guard.test)
         return any(
             isinstance(target, cst.Attribute) and target.attr.value in asked and module.tree.within(statement, function)
@@ -252,11 +269,17 @@ def _is_asked_for(module: Module, stored: set[object], node: cst.CSTNode, functi
         if _replaces(module, above) or _fills_cache(module, above):
             return True
         if stored:
-            missing = set(_missing(module, above.test))
+            missing = set(_missing(module, above.test)) - _counters(module)
             here = (name for part in module.tree.nodes_in(above.body) for name in _stored(part)) if missing else ()
             if not missing.isdisjoint(stored) or not missing.isdisjoint(here):
                 return True
     return False
+
+
+def _counters(module: Module) -> set[object]:
+    """The names of attributes that count: ``self.steps += 1``. What they are compared with comes again."""
+    targets = (item.target for item in module.tree.of_kind(cst.AugAssign))
+    return {target.attr.value for target in targets if isinstance(target, cst.Attribute)}
 
 
 def _replaces(module: Module, branch: cst.If) -> bool:

@@ -136,8 +136,7 @@ class TensorTargets(ForestFact):
         value = self._forest.value(tensor)
         if value.device is not None:
             return value.device is Device.CUDA
-        function = self._forest.function_of(tensor)
-        if not self._forest.fact(Devices).uses_cuda and (function is None or not self._is_of_network(function)):
+        if not self._forest.fact(Devices).uses_cuda and self._forest.function_of(tensor) is None:
             return False
         return self._search.finds(tensor)
 

@@ -23,8 +23,10 @@ COMPUTING = frozenset(
 )
 #: ``torch.<name>(...)`` that computes from tensors alone, all of which may be new.
 JOINING = frozenset({"cat", "concat", "stack", "hstack", "vstack", "meshgrid", "outer", "ger", "pow"})
+#: ``torch.<name>(x)`` that makes a tensor of the size of another one, on its device.
+LIKE = frozenset(f"{name}_like" for name in ("empty", "full", "ones", "rand", "randint", "randn", "zeros"))
 #: ... and methods whose result shares no memory among its elements.
-COPYING = frozenset({"repeat", "repeat_interleave", "tile", "clone", "flip", "roll", "triu", "tril"}) | {
+COPYING = frozenset({"repeat", "repeat_interleave", "tile", "clone", "flip", "roll", "triu", "tril", *LIKE}) | {
     name for name in COMPUTING if name[-1] != "_"
 }
 #: Functions of einops that give another form of a tensor, which is their first argument.

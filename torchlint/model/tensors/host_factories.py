@@ -46,17 +46,17 @@ class HostFactories(ForestFact):
     def __init__(self, forest: Forest) -> None:
         self._forest = forest
 
-    def of(self, node: cst.Call, name: str, *, filled: bool = False) -> NewTensor | None:
+    def of(self, node: cst.Call, name: str, *, filled: bool = False, on_host: bool = False) -> NewTensor | None:
         """What a function of torch with this name creates on the host.
 
         A type such as ``torch.FloatTensor`` if it gets several sizes or those of a tensor; if the result is ``filled``,
-        one number is a size as well.
+        a value that is not a written list is a size as well. With ``on_host``, a device that it is given is the host.
         """
         call, last = self._forest.call(node, name), name.removeprefix("torch.")
         if last in LEGACY and self._is_sized(call, filled=filled):
             return NewTensor(call, False, False, legacy=True, by_torch="torch.empty")
         is_sized = last in DRAWN_IF_SIZED and has_size(node)
-        return self._made_by(call, last) if is_sized or last in FACTORIES else None
+        return self._made_by(call, last, on_host) if is_sized or last in FACTORIES else None
 
     def of_array(self, node: cst.Call, name: str) -> NewTensor | None:
         """The tensor of an array that a function with this name creates, of sizes and numbers."""
@@ -100,8 +100,9 @@ class HostFactories(ForestFact):
         named = isinstance(value, cst.Attribute) and value.attr.value == "dtype"
         return named or self._forest.value(value).kind is Kind.DTYPE
 
-    def _made_by(self, call: Call, last: str) -> NewTensor | None:
-        options = [item for item in call.node.args if item.keyword is not None and item.keyword.value in _OPTIONS]
+    def _made_by(self, call: Call, last: str, on_host: bool) -> NewTensor | None:
+        known = _OPTIONS - {"device"} if on_host else _OPTIONS
+        options = [item for item in call.node.args if item.keyword is not None and item.keyword.value in known]
         into = [item for item in options if not is_default(item)]
         if any(item.star == "**" for item in call.node.args) or not all(map(self._is_into_new, into)):
             return None
@@ -123,9 +124,8 @@ class HostFactories(ForestFact):
         if len(arguments) != 1:
             return len(arguments) > 1
         given = arguments[0].value
-        if self._is_shape(given) or not filled:
-            return self._is_shape(given)
-        return arguments[0].star == "*" or self._forest.fact(Numbers).is_number(given)
+        is_data = isinstance(given, (cst.List, cst.Tuple, cst.ListComp))
+        return (filled and not is_data) or self._is_shape(given)  # data would be lost
 
     def _is_shape(self, node: cst.BaseExpression) -> bool:
         """``x.shape``, ``x.size()``, and with more sizes: ``x.size() + (classes,)``; perhaps by a name."""
@@ -157,6 +157,13 @@ class HostFactories(ForestFact):
 def is_default(option: cst.Arg) -> bool:
     """Whether an option only states its default: ``requires_grad=False``."""
     return isinstance(option.value, cst.Name) and option.value.value == "False"
+
+
+def means_nothing(argument: cst.Arg) -> bool:
+    """Whether an argument of ``Variable`` changes nothing: ``requires_grad=False``, or ``volatile``, which is gone."""
+    if argument.keyword is None:
+        return False
+    return argument.keyword.value == "volatile" or (argument.keyword.value == "requires_grad" and is_default(argument))
 
 
 def has_size(call: cst.Call) -> bool:

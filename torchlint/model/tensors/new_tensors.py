@@ -20,6 +20,7 @@ from torchlint.model.tensors.creation import (
     FILLING,
     JOINING,
     LEGACY,
+    LIKE,
     OF_EINOPS,
     SAME_EVERYWHERE,
     WHOLE,
@@ -30,8 +31,8 @@ from torchlint.model.tensors.host_factories import (
     HostFactories,
     NewTensor,
     has_device,
-    is_default,
     joined_items,
+    means_nothing,
     operands,
     selects,
 )
@@ -100,7 +101,7 @@ class NewTensors(ForestFact):
         name = self._forest.name_of(node.func) or ""
         if name == "torch.autograd.Variable":
             given = node.args[0].value if node.args and not node.args[0].star else None
-            plain = all(map(_means_nothing, node.args[1:]))
+            plain = all(map(means_nothing, node.args[1:]))
             return self._new(given, held=held, filled=filled) if given is not None and plain else None
         if name in PARAMETER:
             made = self._new(node.args[0].value, held=held) if node.args and not node.args[0].star else None
@@ -127,9 +128,13 @@ class NewTensors(ForestFact):
             if self._lists.is_repeated(given[0]):
                 return self._factories.of_repeated(node, name)
             return self._of_array(given[0]) or (self._new(given[0], held=held) if last in LEGACY else None)
-        if last in _FORMS:
+        is_like = last in LIKE and all(item.keyword is None or item.keyword.value == "dtype" for item in node.args)
+        if last in _FORMS or is_like:
             made = self._new(given[0], held=held)
-            return None if made is None else replace(made, expanded=made.expanded and last not in COPYING)
+            if made is None:
+                return None
+            drawn, expanded = made.drawn or last.startswith("rand"), made.expanded and last not in COPYING
+            return replace(made, exact=made.exact and not drawn, drawn=drawn, expanded=expanded)
         if last in JOINING:
             return self._computed(joined_items(given), held)
         return self._computed(given, held) if last in COMPUTING and len(given) == len(node.args) else None
@@ -389,10 +394,3 @@ class NewTensors(ForestFact):
             isinstance(above, cst.Call) and (self._forest.name_of(above.func) or "").startswith("torch.jit.")
             for above in self._forest.tree.ancestors(node)
         )
-
-
-def _means_nothing(argument: cst.Arg) -> bool:
-    """Whether an argument of ``Variable`` changes nothing: ``requires_grad=False``, or ``volatile``, which is gone."""
-    if argument.keyword is None:
-        return False
-    return argument.keyword.value == "volatile" or (argument.keyword.value == "requires_grad" and is_default(argument))

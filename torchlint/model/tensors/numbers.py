@@ -94,8 +94,10 @@ class Numbers(ForestFact):
             index = node.slice[0].slice if len(node.slice) == 1 else None
             is_item = isinstance(index, cst.Index) and isinstance(index.value, cst.Integer)
             return is_item and isinstance(node.value, cst.Attribute) and self.is_setting(node.value)
-        if isinstance(node, cst.BinaryOperation):
+        if isinstance(node, (cst.BinaryOperation, cst.BooleanOperation)):
             return all(map(self._is_plain, (node.left, node.right)))
+        if isinstance(node, cst.IfExp):
+            return all(map(self._is_plain, (node.body, node.orelse)))
         reached = self._forest.values.reaching.of(node) if isinstance(node, cst.Name) else []
         return bool(reached) and all(
             self._is_passed(item.node)

@@ -12,7 +12,10 @@ from torchlint.model.forest import Forest, ForestFact
 from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.memo import CyclicMemo
 from torchlint.model.semantics.reaching import MANY
+from torchlint.model.semantics.value import Device, named_device
 from torchlint.model.syntax.binding_kinds import BindingKind
+from torchlint.model.syntax.calls import keywords_of
+from torchlint.model.syntax.literals import is_none
 from torchlint.model.syntax.parameters import parameters_of
 from torchlint.model.syntax.scopes import Binding, unpacked
 from torchlint.model.tensors.creation import COMPUTING, OF_EINOPS, READING, SAME_EVERYWHERE, WHOLE
@@ -45,8 +48,8 @@ _OTHERS = frozenset({Kind.NUMBER, Kind.STRING, Kind.DTYPE, Kind.NONE})
 #: The maximum number of iterations of a loop that writes to a tensor, and of functions that a call may run.
 _FEW = 8
 
-#: The parameters of a function that are given a new tensor, with that.
-_Given: TypeAlias = frozenset[tuple[cst.CSTNode, NewTensor]]
+#: The parameters of a function that are given a new tensor, with that; None for those that name the host as a device.
+_Given: TypeAlias = frozenset[tuple[cst.CSTNode, "NewTensor | None"]]
 
 
 class ReturnedTensors(ForestFact):
@@ -99,25 +102,45 @@ class ReturnedTensors(ForestFact):
     def _of_function(self, call: cst.Call, function: cst.CSTNode, given: _Given) -> NewTensor | None:
         if not isinstance(function, cst.FunctionDef) or not self._is_plain(function):
             return None
-        new = {
-            (param, made)
-            for param in parameters_of(function)
-            if (passed := self._forest.definitions.argument_of(call, function, param)) is not None
-            and (made := self._made(passed, given)) is not None
-        }
+        new: set[tuple[cst.CSTNode, NewTensor | None]] = set()
+        for param in parameters_of(function):
+            passed = self._forest.definitions.argument_of(call, function, param)
+            made = self._made(passed, given) if passed is not None else None
+            if made is not None or ("device" in param.name.value and self._is_host(passed or param.default, given)):
+                new.add((param, made))
         reached = self._forest.values.branches.reached(call, function)
         returned = self._forest.definitions.returns(function) if reached is None else reached
         if len(returned) > MANY:
             return None
         passed_on = frozenset(new)
-        filled = (item for item in returned if not self._is_empty(item))
+        filled = (item for item in returned if not self._is_small(item))
         return _of_all(None if item is None else self._made(item, passed_on) for item in filled)
 
-    def _is_empty(self, node: cst.BaseExpression | None) -> bool:
-        """Whether a function returns a tensor without elements where there is nothing: ``torch.tensor([])``."""
-        data = node.args[0].value if isinstance(node, cst.Call) and len(node.args) == 1 else None
-        is_empty = isinstance(data, cst.List) and not data.elements
-        return isinstance(node, cst.Call) and is_empty and self._forest.name_of(node.func) == "torch.tensor"
+    def _is_host(self, node: cst.BaseExpression | None, given: _Given) -> bool:
+        """Whether ``node``, which a function is given as a device, is the host: ``"cpu"``, None, or a name of it."""
+        if node is None:
+            return False
+        if isinstance(node, cst.Name) and not is_none(node):
+            reached = self._forest.values.reaching.of(node)
+            return bool(reached) and all((item.node, None) in given for item in reached)
+        return is_none(node) or named_device(self._forest.value(node)) is Device.CPU
+
+    def _is_elsewhere(self, call: cst.Call, given: _Given) -> bool:
+        """Whether a call passes a device that may be another one than the host."""
+        return has_device(call) and not self._is_host(keywords_of(call).get("device"), given)
+
+    def _is_small(self, node: cst.BaseExpression | None) -> bool:
+        """Whether a function returns a tensor of written numbers, or without any: ``torch.tensor([])``."""
+        while isinstance(node, cst.Subscript) and selects(node):
+            node = node.value
+        data = node.args[0].value if isinstance(node, cst.Call) and node.args else None
+        if not isinstance(node, cst.Call) or not isinstance(data, cst.List):
+            return False
+        items = (item.value for item in data.elements)
+        return self._forest.name_of(node.func) == "torch.tensor" and all(map(self._is_plain_number, items))
+
+    def _is_plain_number(self, node: cst.BaseExpression) -> bool:
+        return self._numbers.is_number(node) or self._numbers.is_setting(node)
 
     def _is_plain(self, function: cst.FunctionDef) -> bool:
         """Whether a function always makes its result anew, with few operations on tensors."""
@@ -204,7 +227,7 @@ class ReturnedTensors(ForestFact):
         return None if value is None else self._made(value, given)
 
     def _of_call(self, node: cst.Call, given: _Given) -> NewTensor | None:
-        if has_device(node) or any(item.star == "**" for item in node.args):
+        if self._is_elsewhere(node, given) or any(item.star == "**" for item in node.args):
             return None
         name = self._forest.name_of(node.func) or ""
         passed = [item.value for item in node.args]
@@ -212,7 +235,7 @@ class ReturnedTensors(ForestFact):
             return self._factories.of_distribution(node, name)
         if name.startswith(("torch.", "numpy.")):
             of_numpy = name.startswith("numpy.")
-            created = self._factories.of_array(node, name) if of_numpy else self._factories.of(node, name)
+            created = self._factories.of_array(node, name) if of_numpy else self._factories.of(node, name, on_host=True)
             return created if created is not None else self._of_library(name, passed, given)
         if name in OF_EINOPS and passed:
             return self._made(passed[0], given)
