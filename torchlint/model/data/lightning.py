@@ -160,6 +160,7 @@ class Lightning(ForestFact):
         if trainer in self._configured.calls and "accelerator" not in keywords_of(trainer):
             return self._configured.is_on_gpu(trainer)
         accelerator, gpus = self._given(trainer, "accelerator"), self._given(trainer, "gpus")
+        accelerator = accelerator or self._given(trainer, "distributed_backend")  # its name before 1.1
         named = self._forest.value(accelerator).constant
         if named in _STRATEGIES:
             if gpus is None:
