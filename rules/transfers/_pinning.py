@@ -55,7 +55,7 @@ class Pinning:
         self._module = module
 
     def blocking_copies(self) -> Iterator[BlockingCopy]:
-        """The copies to a device without ``non_blocking`` of batches whose loaders are known, and most of which are pinned."""
+        """The copies to a device without ``non_blocking`` of batches whose loaders are known, most of which pin."""
         for move in self._module.fact(Placement).moves:
             if move.device is Device.CPU or move.may_not_block or _is_strided(move.source):
                 continue

@@ -55,7 +55,7 @@ class AllocateThenMove(Rule):
     - what a distribution of numbers draws: `Normal(0, 1).sample((n,)).to(x.device)`;
     - tensors that a function of the program makes of sizes, numbers and settings, also by NumPy or with a distribution
       of constants, and that its caller moves: `self.causal_mask(size).to(x.device)`. The function may also return the
-      array;
+      array. A parameter `device` that the caller leaves at `None` or `"cpu"` is the CPU;
     - tensors that a method copies to a buffer of its network, at other times than in the constructor:
       `self.noise.copy_(torch.randn(size))`.
 
