@@ -136,7 +136,8 @@ class TensorTargets(ForestFact):
         value = self._forest.value(tensor)
         if value.device is not None:
             return value.device is Device.CUDA
-        if not self._forest.fact(Devices).uses_cuda and self._forest.function_of(tensor) is None:
+        function = self._forest.function_of(tensor)
+        if not self._forest.fact(Devices).uses_cuda and (function is None or not self._is_of_network(function)):
             return False
         return self._search.finds(tensor)
 
