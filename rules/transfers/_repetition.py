@@ -269,7 +269,8 @@ def _is_asked_for(module: Module, stored: set[object], node: cst.CSTNode, functi
         if _replaces(module, above) or _fills_cache(module, above):
             return True
         if stored:
-            missing = set(_missing(module, above.test)) - _counters(module)
+            missing = set(_missing(module, above.test))
+            missing -= _counters(module) if missing else set()
             here = (name for part in module.tree.nodes_in(above.body) for name in _stored(part)) if missing else ()
             if not missing.isdisjoint(stored) or not missing.isdisjoint(here):
                 return True
