@@ -27,6 +27,8 @@ _RECORDING_NOTHING = ("sentence_transformers", "vocos")
 _PIPELINE = re.compile(r"(?:^|_)pipe(?:line)?$", re.IGNORECASE)
 #: Modules that contain no networks, only functions and classes.
 _LIBRARIES = frozenset({"torch", "builtins", "numpy", "math", "os", "time", "random", "re", "json", "logging"})
+#: How many functions are followed that return what another one gives.
+_DEPTH = 2
 _DATA_PARALLEL = "torch.nn.parallel.data_parallel"
 
 
@@ -157,14 +159,17 @@ class Networks(ForestFact):
             item.kind is BindingKind.PARAM for item in self._forest.names.bindings(node)
         )
 
-    def runs_without_gradients(self, call: cst.Call, function: cst.FunctionDef) -> bool:
+    def runs_without_gradients(self, call: cst.Call, function: cst.FunctionDef, depth: int = _DEPTH) -> bool:
         """Whether ``function`` disables gradients by a decorator, or wherever it runs a network for ``call``.
 
         If it runs none, but computes by itself, what it returns counts. Or it returns, perhaps under a condition, what
-        a decorated function gives: ``return self.inference(x)``.
+        such a function gives: ``return self.inference(x)``.
         """
         modes, branches = self._forest.fact(GradModes), self._forest.values.branches
-        if modes.is_decorated(function) or any(map(modes.is_decorated, self._handing_on(function))):
+        if modes.is_decorated(function):
+            return True
+        handed = self._handing_on(function) if depth > 0 else []
+        if any(self.runs_without_gradients(inner, item, depth - 1) for inner, item in handed):
             return True
         runs = [
             inner
@@ -189,12 +194,12 @@ class Networks(ForestFact):
             for inner in forest.tree.calls_in(function)
         )
 
-    def _handing_on(self, function: cst.FunctionDef) -> list[cst.FunctionDef]:
-        """The functions whose results ``function`` returns as they are."""
+    def _handing_on(self, function: cst.FunctionDef) -> list[tuple[cst.Call, cst.FunctionDef]]:
+        """The calls whose results ``function`` returns as they are, with the functions that they run."""
         definitions = self._forest.definitions
         returned = [item for item in definitions.returns(function) if isinstance(item, cst.Call)]
-        called = [item for call in returned for item in definitions.called(call, self._forest.values)]
-        return [item for item in called if isinstance(item, cst.FunctionDef)]
+        called = [(call, item) for call in returned for item in definitions.called(call, self._forest.values)]
+        return [(call, item) for call, item in called if isinstance(item, cst.FunctionDef)]
 
     def is_of_library(self, call: cst.Call) -> bool:
         """Whether ``call`` is of a function or class of torch, NumPy or Python; quicker than its value."""
