@@ -42,7 +42,7 @@ class BlockingCopy:
     """A copy of a pinned batch, or of a part of it, that blocks the CPU."""
 
     move: Move
-    loaders: tuple[Call, ...]  #: the loaders that pin, of all those that the batch may come from
+    loaders: tuple[Call, ...]  #: all loaders the batch may come from
     only_tensors: bool  #: whether the batch can only be made of tensors
     written: cst.CSTNode | None = None  #: what writes to the CPU tensor afterwards
     is_shared: bool = False  #: whether the same call moves something that may not accept ``non_blocking``
@@ -55,7 +55,7 @@ class Pinning:
         self._module = module
 
     def blocking_copies(self) -> Iterator[BlockingCopy]:
-        """The copies to a device without ``non_blocking`` of batches whose loaders are known, most of which pin."""
+        """The copies to a device without ``non_blocking`` of batches whose loaders are all known to pin them."""
         for move in self._module.fact(Placement).moves:
             if move.device is Device.CPU or move.may_not_block or _is_strided(move.source):
                 continue
@@ -65,13 +65,14 @@ class Pinning:
                 continue
             loaders = self._usual(tuple(loader for calls in made for loader in calls))
             key = self._key_at(move.call) if loaders else None
-            pinned = tuple(loader for loader in loaders if self.is_pinned(loader, key))
-            if 2 * len(pinned) > len(loaders) and not any(map(self._is_passed_to_library, loaders)):
+            if loaders and all(
+                self.is_pinned(loader, key) and not self._is_passed_to_library(loader) for loader in loaders
+            ):
                 plain = all(self._collates_by_itself(loader) for loader in loaders) and (
                     is_tensor_by_use(move.source) or all(yields_only_tensors(self._module, item) for item in loaders)
                 )
                 is_shared = bool(self._module.fact(BatchParts).given(move.source))
-                yield BlockingCopy(move, pinned, plain, host_write(self._module, move), is_shared)
+                yield BlockingCopy(move, loaders, plain, host_write(self._module, move), is_shared)
 
     def _usual(self, loaders: tuple[Call, ...]) -> tuple[Call, ...]:
         """The loaders without those instead of which a run without arguments creates another one of them."""

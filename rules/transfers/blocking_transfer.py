@@ -25,8 +25,8 @@ class BlockingTransfer(Rule):
 
     Not flagged are
 
-    - batches of a loader that does not pin, or of several of which half or more do not: from pageable memory
-      `non_blocking=True` gains nothing. After a fix of `unpinned-dataloader` (TL102), these copies are flagged;
+    - batches of a loader that does not pin: from pageable memory `non_blocking=True` gains nothing. After a fix of
+      `unpinned-dataloader` (TL102), these copies are flagged;
     - tensors that are computed from a batch on the CPU, because they are not pinned; but those that are only computed
       under a condition, as in `if args.mixup: images = mixup(images)`, are flagged;
     - parts of each row (`tokens[:, :-1]`), which PyTorch first copies to another tensor on the host;
