@@ -132,7 +132,8 @@ class Decisions:
         if home is None or not isinstance(target, cst.Name):
             return []
         bound = [item for item in home.bindings[target.value] if item.node is statement]
-        bound = bound or self._module.values.reaching.of(target)  # `sizes[dim] = x.max().item() + 1`
+        if isinstance(self._tree.parent(target), cst.Subscript):  # `sizes[dim] = x.max().item() + 1`
+            bound = self._module.values.reaching.of(target)
         uses = (use for item in bound for use in self._module.values.reaching.uses_of(item, home))
         return [use for use in uses if self._decides(use, statement, step, depth)]
 
