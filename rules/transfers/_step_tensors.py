@@ -13,7 +13,7 @@ from torchlint.model.semantics.knowledge import GRADIENT_NORMS, Kind
 from torchlint.model.semantics.moves import moved_to
 from torchlint.model.semantics.value import Device, Role
 from torchlint.model.syntax.binding_kinds import BindingKind
-from torchlint.model.syntax.dotted import called_name, dotted_name, index_of, last_name
+from torchlint.model.syntax.dotted import called_name, dotted_name, key_of, last_name
 from torchlint.model.syntax.scopes import Binding
 from torchlint.model.tensors.devices import Devices
 from torchlint.model.training.data_flow import DataFlow, Search
@@ -70,14 +70,14 @@ class StepTensors(ForestFact):
 
     def _ends(self, part: cst.CSTNode) -> bool:
         """Whether the value of ``part`` is not on the device: also a number in a dictionary, ``state["step"]``."""
-        return self._inputs.leaves_device(part) or (type(part) is cst.Subscript and _key(part) in self._number_keys)
+        return self._inputs.leaves_device(part) or (type(part) is cst.Subscript and key_of(part) in self._number_keys)
 
     @cached_property
     def _number_keys(self) -> set[str]:
         """The keys under which the program puts nothing but written numbers: ``state["step"] = 0``."""
         stored: dict[str, bool] = {}
         for target, value, statement in self._tree.stores:
-            key = _key(target) if isinstance(target, cst.Subscript) else ""
+            key = key_of(target) if isinstance(target, cst.Subscript) else ""
             if key:
                 given = statement.value if isinstance(statement, cst.AugAssign) else value
                 stored[key] = stored.get(key, True) and isinstance(given, (cst.Integer, cst.Float))
@@ -362,9 +362,3 @@ class StepTensors(ForestFact):
             if node.func.attr.value in ("mean", "sum", "squeeze"):
                 return self._added(node.func.value)
         return []
-
-
-def _key(node: cst.Subscript) -> str:
-    """``step`` of ``state["step"]``; empty for another index."""
-    text = index_of(node)
-    return text.raw_value if isinstance(text, cst.SimpleString) else ""

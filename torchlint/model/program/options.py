@@ -9,6 +9,7 @@ from functools import cached_property
 import libcst as cst
 
 from torchlint.model.forest import Forest, ForestFact
+from torchlint.model.semantics.branches import ORDERS
 from torchlint.model.semantics.compounds import integer
 from torchlint.model.syntax.binding_kinds import BindingKind
 from torchlint.model.syntax.conditions import branches
@@ -17,15 +18,8 @@ from torchlint.model.syntax.conditions import branches
 _FLAGS = "absl.flags.FLAGS"
 #: The maximum number of callers that a dictionary of options is followed through.
 _DEPTH = 4
-#: Comparisons of two constants ...
+#: Comparisons of any two constants.
 _EQUALITIES: dict[type[cst.BaseCompOp], Callable[..., bool]] = {cst.Equal: operator.eq, cst.NotEqual: operator.ne}
-#: ... and of two numbers.
-_COMPARES = _EQUALITIES | {
-    cst.LessThan: operator.lt,
-    cst.LessThanEqual: operator.le,
-    cst.GreaterThan: operator.gt,
-    cst.GreaterThanEqual: operator.ge,
-}
 
 
 class Options(ForestFact):
@@ -78,11 +72,11 @@ class Options(ForestFact):
             return None if holds is None else not holds
         if isinstance(test, cst.Comparison) and len(test.comparisons) == 1:
             compared = test.comparisons[0]
-            other, compares = self._constant(compared.comparator), _COMPARES.get(type(compared.operator))
+            other, compares = self._constant(compared.comparator), (_EQUALITIES | ORDERS).get(type(compared.operator))
             defaults = [self._constant(item) for item in self.defaults(test.left)]
             if compares is None or other is None or None in defaults:
                 return None
-            if type(compared.operator) not in _EQUALITIES and not all(map(_is_number, (other, *defaults))):
+            if type(compared.operator) in ORDERS and not all(map(_is_number, (other, *defaults))):
                 return None
             found = {compares(default, other) for default in defaults}
             return found.pop() if len(found) == 1 else None

@@ -30,7 +30,8 @@ _Condition = tuple[cst.BaseExpression, bool]
 _EQUAL = (cst.Equal, cst.Is)
 _UNSURE = (cst.For, cst.While, *TRIES, cst.Match)
 _CONSTANTS: dict[str, object] = {"True": True, "False": False, "None": None}
-_ORDERS: dict[type[cst.BaseCompOp], Callable[[float, float], bool]] = {
+#: Comparisons of two numbers.
+ORDERS: dict[type[cst.BaseCompOp], Callable[[float, float], bool]] = {
     cst.LessThan: operator.lt,
     cst.LessThanEqual: operator.le,
     cst.GreaterThan: operator.gt,
@@ -200,7 +201,7 @@ class Branches:
             return None
         if isinstance(sign, (*_EQUAL, cst.NotEqual, cst.IsNot)):
             return (passed == right) is isinstance(sign, _EQUAL)
-        order = _ORDERS.get(type(sign))
+        order = ORDERS.get(type(sign))
         if order is None or not isinstance(passed.value, (int, float)) or not isinstance(right.value, (int, float)):
             return None
         return order(passed.value, right.value)

@@ -79,6 +79,12 @@ def index_of(node: cst.Subscript) -> cst.BaseExpression | None:
     return first.value if isinstance(first, cst.Index) else None
 
 
+def key_of(node: cst.Subscript) -> str:
+    """``device`` of ``config["device"]``; empty for other indices."""
+    key = index_of(node)
+    return str(key.evaluated_value) if isinstance(key, cst.SimpleString) else ""
+
+
 def called_name(call: cst.Call) -> str:
     """``mul_`` for ``batch[0].mul_(2)``, ``f`` for ``f()``; "" where what is called has no name of its own."""
     func = call.func

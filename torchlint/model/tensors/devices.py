@@ -17,7 +17,7 @@ from torchlint.model.semantics.knowledge import Kind
 from torchlint.model.semantics.moves import moved_to
 from torchlint.model.semantics.value import Device
 from torchlint.model.syntax.calls import keyword
-from torchlint.model.syntax.dotted import called_name, index_of, last_name
+from torchlint.model.syntax.dotted import called_name, index_of, key_of, last_name
 
 #: Libraries that move a network and its batches to the device.
 _TRAINER_LIBRARIES = ("pytorch_lightning", "lightning", "accelerate", "deepspeed", "composer", "colossalai", "ignite")
@@ -149,7 +149,7 @@ class Devices(ForestFact):
             values = [item for item in written.values if item is not node]
             may_be_cpu = any(self._forest.value(item).device is Device.CPU for item in values)
             return not may_be_cpu and any(self._is_set_elsewhere(item, depth - 1) for item in values)
-        name = _key(node) if isinstance(node, cst.Subscript) else last_name(node)
+        name = key_of(node) if isinstance(node, cst.Subscript) else last_name(node)
         is_option = not _is_nested(node) and self._forest.fact(Options).is_declared(name)
         if "device" not in name.lower() or is_option:
             return False
@@ -227,9 +227,3 @@ class Devices(ForestFact):
 def _is_nested(node: cst.BaseExpression) -> bool:
     """Whether ``node`` is an item of a dict in a dict, ``config["meta"]["device"]``, which no option of a parser is."""
     return isinstance(node, cst.Subscript) and isinstance(node.value, cst.Subscript)
-
-
-def _key(node: cst.Subscript) -> str:
-    """``device`` of ``config["device"]``; empty for other indices."""
-    key = index_of(node)
-    return str(key.evaluated_value) if isinstance(key, cst.SimpleString) else ""
